@@ -197,6 +197,26 @@ def test_what_is_asked_for_is_compiled_by_a_thread_that_holds_no_tile(
     assert how == {"BLOCK": 64, "num_warps": 4}
 
 
+def test_programs_go_on_after_short_turns_of_a_compiler() -> None:
+    """Until it is done, or has failed."""
+    before = sys.getswitchinterval()
+    seen: list[float] = []
+
+    class Failing:
+        def compile(self) -> None:
+            seen.append(sys.getswitchinterval())
+            raise ValueError("no such word")
+
+    compiler = jit._Compiler()
+    for _ in range(3):
+        compiler.put(Failing())  # type: ignore[arg-type]
+    while compiler.n_done < 3:
+        time.sleep(0.001)
+    compiler.close()
+    assert seen == [pytest.approx(jit.TURN_S)] * 3
+    assert sys.getswitchinterval() == before
+
+
 def test_a_process_ends_while_kernels_wait_to_be_compiled() -> None:
     code = """
 import time

@@ -15,6 +15,7 @@ import importlib.util
 import linecache
 import queue
 import re
+import sys
 import threading
 from functools import lru_cache
 from itertools import count
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from infinitensor.lazy_torch import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _lock = threading.Lock()
 _kind = attrgetter("_infinitensor_kind")
@@ -217,6 +218,23 @@ class _Look:
         return self._address
 
 
+TURN_S = 1e-4
+"""Seconds for which a compiler keeps Python's lock from others that want it. Kernels are started in
+between: each gives the lock away and would wait for it as long as Python lets a thread run (5 ms),
+ten times as long as for a program."""
+
+
+@contextlib.contextmanager
+def short_turns() -> Iterator[None]:
+    """Threads give way to each other after a short time meanwhile."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, TURN_S))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
 class _Compiler:
     """A thread that compiles kernels one after another, while programs go on without them."""
 
@@ -237,7 +255,7 @@ class _Compiler:
     def _serve(self) -> None:
         while (one := self._asked.get()) is not None:
             launch, *how = one
-            with contextlib.suppress(Exception):  # it is raised again by who launches it
+            with contextlib.suppress(Exception), short_turns():  # who launches it raises it again
                 launch.compile(*how)
             self.n_done += 1
 
