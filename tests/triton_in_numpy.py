@@ -151,6 +151,7 @@ def language(n_programs: int) -> SimpleNamespace:
         range=lambda first, end, step, loop_unroll_factor: range(first, end, step),
         sum=_keeping_dtype(np.sum),
         cumsum=_keeping_dtype(np.cumsum),
+        sort=lambda values, axis: block(np.sort(values, axis)),
         min=_keeping_dtype(np.min),
         max=_keeping_dtype(np.max),
         argmin=lambda values, axis: block(np.argmin(values, axis)),

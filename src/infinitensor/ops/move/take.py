@@ -11,6 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import int64, kind_of
 from infinitensor.events import lane
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import c_strides, gather_form, is_empty
 from infinitensor.ops.move import moved_rows
@@ -37,8 +38,6 @@ def checked_index(xp: Any, index: Any, n: int, axis: int) -> Any:
 
 def bounds_of(index: Any, low: int, high: int) -> Callable[[], bool]:
     """How to see, once the device is done, whether all integers were in a range."""
-    import torch
-
     ends = _Ends()
     ends.array.copy_(torch.stack(torch.aminmax(index)), non_blocking=True)
     return lambda: ends.are_within(low, high)
@@ -52,8 +51,6 @@ class _Ends:
 
     def __init__(self) -> None:
         if not self._free:
-            import torch
-
             self._free.extend(torch.empty((256, 2), dtype=torch.int64, pin_memory=True))
         self.array = self._free.pop()
 
@@ -70,7 +67,10 @@ def check_bounds(index: Any, n: int, axis: int) -> int:
     """The least of the indices into an axis of `n`; one outside is NumPy's IndexError."""
     if not prod(index.shape):
         return 0
-    low, high = int(index.min()), int(index.max())
+    if isinstance(index, np.ndarray):
+        low, high = int(index.min()), int(index.max())
+    else:
+        low, high = torch.stack(torch.aminmax(index)).tolist()  # the host waits once
     if low < -n or high >= n:
         wrong = low if low < -n else high
         raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {n}")

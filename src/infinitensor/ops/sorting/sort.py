@@ -22,7 +22,8 @@ from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
 from infinitensor.ops.sorting.external_sort import is_long, sort_long
-from infinitensor.ops.sorting.sort_cuda import sort_with_cupy
+from infinitensor.ops.sorting.sort_cuda import one_nan, sort_with_cupy
+from infinitensor.ops.sorting.sort_triton import sort_short_lines
 from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ def torch_keys(x: Any) -> tuple[Any, ...]:
         # NumPy puts numbers with NaN parts last: imaginary, then real, then both.
         real, imag = x.real, x.imag
         broken = real.isnan().to(torch.int8) * 2 + imag.isnan().to(torch.int8)
-        return broken, real, imag
+        return broken, one_nan(real), one_nan(imag)
     signed = as_signed(x)
     if signed is not x:
         return (signed ^ torch.iinfo(signed.dtype).min,)  # unsigned order with signed compares
-    return (x,)
+    return (one_nan(x),)
 
 
 def torch_argsort(x: Any, axis: int) -> Any:
@@ -61,7 +62,7 @@ def torch_argsort(x: Any, axis: int) -> Any:
 def torch_sort(x: Any, axis: int) -> Any:
     """The sorted values on CUDA, for every dtype."""
     if not x.is_complex() and as_signed(x) is x:
-        return x.sort(dim=axis, stable=True).values
+        return one_nan(x).sort(dim=axis, stable=True).values
     return as_signed(x).take_along_dim(torch_argsort(x, axis), axis).view(x.dtype)
 
 
@@ -73,7 +74,7 @@ def lines_of(x: Array, axis: int) -> Array:
 def sort_into(xp: Any, x: Any, out: Any, axis: int) -> None:
     """Equal values are the same (but for the sign of zero), so the fastest sort will do."""
     if xp is not np:
-        if not sort_with_cupy(x, out, axis):
+        if not (sort_short_lines(x, out, axis) or sort_with_cupy(x, out, axis)):
             out[...] = torch_sort(x, axis)
         return
     sort_lines = None if _has_vectors(x.dtype) else loop("sort", "sort_lines", x.dtype)

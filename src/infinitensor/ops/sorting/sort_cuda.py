@@ -1,6 +1,7 @@
-"""Sorting on a GPU: CuPy's sort where it is installed, else torch's.
+"""Sorting on a GPU: of one line by CuPy where it is installed, else torch's.
 
-torch's sort carries the indices along, and takes 1.6 times as long.
+torch's sort carries the indices along, and takes 1.6 times as long. Of many lines it takes a half
+to a sixth of CuPy's time.
 """
 
 from __future__ import annotations
@@ -19,11 +20,17 @@ def _cupy() -> Any:
     return importlib.import_module("cupy") if importlib.util.find_spec("cupy") else None
 
 
+def one_nan(x: Any) -> Any:
+    """Every NaN without a sign: the libraries sort by bits, some lines or all, and put those with
+    one (0 / 0 on x86) first."""
+    return torch.where(x == x, x, torch.nan) if x.is_floating_point() else x
+
+
 def sort_with_cupy(x: Any, out: Any, axis: int) -> bool:
-    """Sort into `out`; False, and nothing done, without CuPy or where lines are not side by
-    side. Its temporaries come from torch, so that one allocator has all memory."""
+    """Sort one line into `out`; False, and nothing done, without CuPy or where there are several.
+    Its temporaries come from torch, so that one allocator has all memory."""
     kinds = (torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
-    if x.device.type != "cuda" or x.dtype not in kinds or axis != x.ndim - 1 or not x.numel():
+    if x.device.type != "cuda" or x.dtype not in kinds or not 0 < x.numel() == x.shape[axis]:
         return False
     cupy = _cupy()
     if cupy is None or not out.is_contiguous():
@@ -34,7 +41,7 @@ def sort_with_cupy(x: Any, out: Any, axis: int) -> bool:
         memory = cupy.cuda.UnownedMemory(block.data_ptr(), n_bytes, block)
         return cupy.cuda.MemoryPointer(memory, 0)
 
-    out.copy_(x)
+    out.copy_(one_nan(x))
     external = getattr(cupy.cuda.Stream, "from_external", None)  # older ones have another name
     current = torch.cuda.current_stream(out.device)
     stream = external(current) if external else cupy.cuda.ExternalStream(current.cuda_stream)

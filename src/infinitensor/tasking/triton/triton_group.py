@@ -15,10 +15,10 @@ import numpy as np
 
 from infinitensor.config import config
 from infinitensor.dtypes import to_torch
-from infinitensor.events import lane
 from infinitensor.ir.op import At
 from infinitensor.ir.region import piece_boxes
 from infinitensor.jit import picker
+from infinitensor.ops.backend.compile_beside import can_start
 from infinitensor.ops.table.numpy_kernels import lower_finish
 from infinitensor.tasking.c.expressions import GroupStep, Input, Unsupported
 from infinitensor.tasking.c.fold_loops import KINDS as KINDS_IN_C
@@ -391,26 +391,7 @@ class Awaited:
         self._n_runs += 1
         if self._n_runs <= RUNS_BEFORE:
             return False
-        is_compiled = launch.ask(tiles, numbers)
-        if lane.noted is None:
-            return is_compiled
-        # kernels are recorded: nothing is loaded meanwhile; who starts them again asks for it
-        lane.noted.append((Asked(launch), 0))
-        return False
-
-
-class Asked:
-    """What is left until a launch is compiled (`events.Left`)."""
-
-    def __init__(self, launch: Launch) -> None:
-        self._launch = launch
-
-    def is_done(self) -> bool:
-        """Whether it is compiled."""
-        return self._launch.is_compiled
-
-    def spend(self, work: int) -> None:
-        """Nothing that is done brings it nearer."""
+        return can_start(launch, tiles, numbers)
 
 
 class Generated:
