@@ -14,7 +14,7 @@ from tests.ops.programs import Cut, check_cases, ops_of
 
 import infinitensor as it
 from infinitensor.dtypes import NUMPYS
-from infinitensor.ops.sorting.sort import split_positions
+from infinitensor.ops.sorting.sort import sort_into, split_positions
 
 STEPS = [1, 2, 7, 1000]
 
@@ -53,6 +53,35 @@ def test_every_dtype_is_sorted_as_numpy_sorts_it(dtype: Any, block: int, kind: s
         np.testing.assert_array_equal(got, np.searchsorted(a, x, side))
     if x.dtype.kind != "c":  # NumPy keeps one of several unequal complex NaNs, as we do
         np.testing.assert_array_equal(xp.unique(x), np.unique(x))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 16, 31, 32, 33])
+@pytest.mark.parametrize("dtype", NUMPYS, ids=str)
+def test_short_lines_are_sorted_as_numpy_sorts_them_whatever_their_strides(
+    dtype: Any, n: int
+) -> None:
+    values = np.resize(_holes(dtype, np.random.default_rng(n)), 70 * 40)
+    shapes = (((n, 70), 0), ((70, n), 1), ((3, n, 5), 1), ((2, 3, n), 2), ((n, 1), 0), ((0, n), 1))
+    for shape, axis in shapes:
+        x = np.random.default_rng(2).permutation(values)[: np.prod(shape)].reshape(shape)
+        if x.dtype.kind == "f":
+            x[x == 0] *= -1
+        for seen in (x, x[..., ::-1], np.asfortranarray(x), x[::2] if axis else x[:, ::2]):
+            wanted = np.sort(seen, axis)
+            apart = np.empty((*seen.shape, 2), dtype)[..., 0]
+            for out in (np.empty(seen.shape, dtype), np.empty(seen.shape[::-1], dtype).T, apart):
+                sort_into(np, seen, out, axis)
+                np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "f4", "f8", "u1"])
+def test_short_columns_are_the_same_in_any_tiles(dtype: str) -> None:
+    x = (np.random.default_rng(3).normal(size=(2, 9, 500)) * 50).astype("i8").astype(dtype)
+    for tile_elements in (64, 1000, 1 << 20):
+        with strict("cpu", tile_elements):
+            for given_, axis in ((x, 1), (x[0], 0), (x[0].T, 1), (x[:, :, ::3], 1)):
+                found = it.sort(it.asarray(given_), axis=axis).numpy()
+                np.testing.assert_array_equal(found, np.sort(given_, axis))
 
 
 @settings(max_examples=200, deadline=None)

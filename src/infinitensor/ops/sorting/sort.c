@@ -1,4 +1,4 @@
-/* Sorting by radix, and merging of sorted runs by rank. With an index -0.0 and 0.0 are equal, so that the order is
+/* Sorting by radix, short lines by a network, and merging of sorted runs by rank. With an index -0.0 and 0.0 are equal, so that the order is
    stable; without one -0.0 comes first. */
 
 #include "keys.c"
@@ -49,6 +49,65 @@ int64_t sort_lines(const T *x, int64_t n_lines, int64_t n, T *out, U *spare) {
         }
         for (int64_t i = 0; i < n; i++) out[i] = value_of(keys[i]);
     }
+    return 0;
+}
+
+/* --- networks --------------------------------------------------------------------------------- */
+
+enum { MOST_EXCHANGED = 32, LANES = 64 };
+
+/* Keys as signed integers, which every processor compares several at a time. */
+static inline S signed_key_of(T value) { return (S)(key_of(value) ^ TOP); }
+static inline T value_of_signed(S key) { return value_of((U)key ^ TOP); }
+
+static inline void exchange(S *restrict low, S *restrict high) {
+    for (int k = 0; k < LANES; k++) {
+        S a = low[k], b = high[k];
+        low[k] = a < b ? a : b;
+        high[k] = a < b ? b : a;
+    }
+}
+
+/* Sorts lanes of n keys, by exchanges that depend on n alone (Batcher's, as Knuth's algorithm 5.2.2M has them). */
+static void exchange_all(S keys[][LANES], int64_t n) {
+    int64_t half = 1;
+    while (2 * half < n) half *= 2;
+    for (int64_t p = half; p > 0; p /= 2)
+        for (int64_t q = half, r = 0, d = p;; d = q - p, q /= 2, r = p) {
+            for (int64_t i = 0; i < n - d; i++)
+                if ((i & p) == r) exchange(keys[i], keys[i + d]);
+            if (q == p) break;
+        }
+}
+
+/* Lanes of elements: the first, and the steps to the next element and to the next lane. */
+typedef struct {
+    T *first;
+    int64_t next, lane;
+} Lanes;
+
+static inline __attribute__((always_inline)) void sort_lanes(Lanes from, Lanes to, int64_t n, int64_t m) {
+    S keys[MOST_EXCHANGED][LANES];
+    memset(keys, 0, n * sizeof *keys);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < m; k++) keys[i][k] = signed_key_of(from.first[i * from.next + k * from.lane]);
+    exchange_all(keys, n);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < m; k++) to.first[i * to.next + k * to.lane] = value_of_signed(keys[i][k]);
+}
+
+/* Sorts short lines, of up to MOST_EXCHANGED elements, several at a time: the columns of tables, whose elements are side
+   by side in a row unless there is one column. `shape`: how many tables, rows and columns; `steps`: from table to table
+   and from row to row, of x and of out. */
+int64_t sort_short(T *x, T *out, const int64_t *shape, const int64_t *steps) {
+    const int64_t n = shape[1], is_one = shape[2] == 1;
+    for (int64_t table = 0; table < (is_one ? 1 : shape[0]); table++, x += steps[0], out += steps[2])
+        for (int64_t k = 0, n_lanes = is_one ? shape[0] : shape[2]; k < n_lanes; k += LANES) {
+            const int64_t m = n_lanes - k < LANES ? n_lanes - k : LANES;
+            if (is_one)
+                sort_lanes((Lanes){x + k * steps[0], steps[1], steps[0]}, (Lanes){out + k * steps[2], steps[3], steps[2]}, n, m);
+            else sort_lanes((Lanes){x + k, steps[1], 1}, (Lanes){out + k, steps[3], 1}, n, m);
+        }
     return 0;
 }
 

@@ -3,12 +3,13 @@
 An axis of less than two blocks is sorted by one kernel. A longer one is sorted in runs of a block,
 and each piece of the result is then merged from the parts of the runs that belong to its ranks.
 On CPUs both are loops in C (`sort.c`), or NumPy's sort where there is no compiler; where NumPy
-sorts by vectors it sorts the runs.
+sorts by vectors it sorts the runs. Short lines are sorted by a network, many at a time.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import int64
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.lazy_torch import torch
+from infinitensor.native import address
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
@@ -77,6 +79,8 @@ def sort_into(xp: Any, x: Any, out: Any, axis: int) -> None:
         if not (sort_short_lines(x, out, axis) or sort_with_cupy(x, out, axis)):
             out[...] = torch_sort(x, axis)
         return
+    if _is_short(x, axis) and _sort_short(x, out, axis):
+        return
     sort_lines = None if _has_vectors(x.dtype) else loop("sort", "sort_lines", x.dtype)
     if sort_lines is None:
         out[...] = x
@@ -87,6 +91,39 @@ def sort_into(xp: Any, x: Any, out: Any, axis: int) -> None:
     sort_lines(lines, lines.size // max(n, 1), n, made, np.empty(n, lines.dtype))
     if made is not target:
         target[...] = made
+
+
+MOST_EXCHANGED = 32
+"""Elements of a line up to which a network sorts it, many at a time; as in `sort.c`."""
+
+
+def _is_short(x: Array, axis: int) -> bool:
+    """Whether a network sorts lines along an axis: short ones, but where NumPy sorts by vectors
+    only those that it would have to copy, along another axis than the last."""
+    is_across = prod(x.shape[axis + 1 :]) > 1
+    return 1 < x.shape[axis] <= MOST_EXCHANGED and (is_across or not _has_vectors(x.dtype))
+
+
+def _sort_short(x: Array, out: Array, axis: int) -> bool:
+    """Whether C has sorted short lines, where they are."""
+    sort_short = loop("sort", "sort_short", x.dtype)
+    if sort_short is None:
+        return False
+    shape = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
+    given, made = (_as_tables(a, shape) for a in (x, out))
+    steps = np.array([*given.strides[:2], *made.strides[:2]]) // x.itemsize
+    sort_short(address(given), address(made), np.array(shape), steps)
+    if not np.may_share_memory(made, out):
+        out[...] = made.reshape(out.shape)
+    return True
+
+
+def _as_tables(x: Array, shape: tuple[int, int, int]) -> Array:
+    """Tables whose columns are side by side: a view, or a copy where they are not."""
+    tables, size = x.reshape(shape), x.itemsize
+    is_plain = shape[2] == 1 or tables.strides[2] == size
+    is_plain = is_plain and not any(step % size for step in tables.strides)
+    return tables if is_plain else np.ascontiguousarray(tables)
 
 
 def _has_vectors(dtype: np.dtype[Any]) -> bool:
