@@ -230,6 +230,7 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         ],
         "_rank_values": [(np.zeros((len(x), 2, 2), np.int64), np.dtype(np.float64))],
         "_count_weighted": [(values("int64").reshape(-1), x.reshape(-1), 9)],
+        "_weigh_and_ends": [(values("int64").reshape(-1), x.reshape(-1), 9)],
         "_count_bins": [(numbers, np.linspace(-3, 3, 51)), (columns, np.linspace(0.0, 250.0, 9))],
         "_interp": [
             (x, np.linspace(-3, 3, 99), numbers[:99], None, None),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import strict
 from tests.ops.against_numpy import agree, refuse
 
 import infinitensor as it
@@ -88,3 +89,20 @@ def test_small_counts_run_at_once_and_their_edges_are_the_users() -> None:
         if it.config.small_elements:
             assert it.stats()["evaluations"] == before
         edges[...] = 0  # nobody else has them
+
+
+@pytest.mark.parametrize("weight", ["f4", "f8", "f2", "i4", "?"])
+@pytest.mark.parametrize("largest", [50, 5000])
+def test_weights_of_any_dtype_are_summed_as_float64_in_any_tiles(weight: str, largest: int) -> None:
+    rng = np.random.default_rng(8)
+    x, weights = rng.integers(0, largest, 4000), (rng.normal(size=4000) * 9).astype(weight)
+    for tile_elements in (300, 1 << 20):
+        with strict("cpu", tile_elements):
+            for step in (1, -2):
+                some, own = x[::step], weights[::step]
+                found = it.bincount(it.asarray(some), it.asarray(own), 60).numpy()
+                wanted = np.bincount(some, own, 60)
+                assert found.dtype == wanted.dtype
+                np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+            with pytest.raises(ValueError, match="negative"):
+                it.bincount(it.asarray(x - 1), it.asarray(weights))

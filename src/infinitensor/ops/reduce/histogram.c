@@ -33,13 +33,22 @@ int64_t count_and_ends(const T *x, int64_t n, int64_t n_counts, int64_t *counts,
     return 0;
 }
 
-int64_t sum_weights(const T *x, int64_t n, int64_t n_counts, double *sums, const double *weights) {
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t v = (uint64_t)x[i];
-        if (v < (uint64_t)n_counts) sums[v] += weights[i];
+/* Adds weights to sums[v] likewise; the ends as above. */
+#define SUM_WEIGHTS(W)                                                                                    \
+    int64_t sum_weights_##W(const T *x, int64_t n, int64_t n_sums, double *sums, const W *weights, int64_t *ends) { \
+        int64_t least = INT64_MAX, most = INT64_MIN;                                                      \
+        for (int64_t i = 0; i < n; i++) {                                                                 \
+            int64_t v = (int64_t)x[i];                                                                    \
+            least = v < least ? v : least;                                                                \
+            most = v > most ? v : most;                                                                   \
+            if ((uint64_t)v < (uint64_t)n_sums) sums[v] += (double)weights[i];                            \
+        }                                                                                                 \
+        ends[0] = least;                                                                                  \
+        ends[1] = most;                                                                                   \
+        return 0;                                                                                         \
     }
-    return 0;
-}
+SUM_WEIGHTS(float)
+SUM_WEIGHTS(double)
 #endif
 
 /* The number of each value's bin among rising edges; the last bin has its right edge too, others get -1.

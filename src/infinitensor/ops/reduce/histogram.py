@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import int64, result_type
+from infinitensor.dtypes import float32, int64, result_type
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.reduction import plain_combine
@@ -33,19 +33,34 @@ FEW_COUNTS = 4096
 # --- counts -----------------------------------------------------------------------------------
 
 
-def _count_kernel(xp: Any, x: Any, *weights: Any, axes: Any, n: int) -> tuple[Any]:
+def _count_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any]:
     """Counts of a tile; values outside 0 .. n - 1 are not counted."""
-    name = "sum_weights" if weights else "count_values"
-    count = loop("histogram", name, x.dtype) if xp is np else None
+    count = loop("histogram", "count_values", x.dtype) if xp is np else None
     if count is not None:
-        sums = np.zeros(n, FLOAT if weights else int64)
-        doubles = [np.ascontiguousarray(w, FLOAT) for w in weights]
-        count(np.ascontiguousarray(x), x.size, n, sums, *doubles)
-        return (sums,)
+        number = np.zeros(n, int64)
+        count(np.ascontiguousarray(x), x.size, n, number)
+        return (number,)
+    return (xp.bincount(x[(x >= 0) & (x < n)], minlength=n),)
+
+
+def _sums_kernel(xp: Any, x: Any, weights: Any, axes: Any, n: int) -> tuple[Any, Any]:
+    """Sums of the weights of a tile, likewise, and the smallest and the largest value."""
+    is_float = xp is np and weights.dtype == float32
+    name = "sum_weights_float" if is_float else "sum_weights_double"
+    add = loop("histogram", name, x.dtype) if xp is np else None
+    if not is_float:
+        weights = weights.astype(FLOAT, copy=False) if xp is np else weights.to(xp.float64)
+    if add is not None:
+        sums, ends = np.zeros(n, FLOAT), np.empty(2, int64)
+        add(np.ascontiguousarray(x), x.size, n, sums, np.ascontiguousarray(weights), ends)
+        return sums, ends
     inside = (x >= 0) & (x < n)
-    weights = tuple(w.astype(FLOAT) if xp is np else w.to(xp.float64) for w in weights)
-    made = xp.bincount(x[inside], *(w[inside] for w in weights), minlength=n)
-    return (made.astype(np.float64) if xp is np and weights else made,)
+    sums = xp.bincount(x[inside], weights[inside], minlength=n)
+    return sums.astype(FLOAT) if xp is np else sums, xp.stack([x.min(), x.max()])
+
+
+def _weighted_kernel(xp: Any, x: Any, weights: Any, axes: Any, n: int) -> tuple[Any]:
+    return _sums_kernel(xp, x, weights, axes, n)[:1]
 
 
 def _count_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
@@ -84,16 +99,18 @@ def _count(x: Spec, n: int) -> Call:
     return _count_call(n, int64, x)
 
 
+def _weighted_cases(rng: Any) -> list[Any]:
+    return [((x, rng.normal(size=len(x)), n), kwargs) for (x, n), kwargs in _count_cases(rng)]
+
+
 @op(
     "reduction",
-    kernel=_count_kernel,
+    kernel=_weighted_kernel,
     combine=plain_combine("sum", exact=False),
     scratch_bytes=_count_scratch,
     moves=True,
     cost=4.0,
-    cases=lambda rng: [
-        ((x, rng.normal(size=len(x)), n), kwargs) for (x, n), kwargs in _count_cases(rng)
-    ],
+    cases=_weighted_cases,
     oracle=lambda x, weights, n: _count_oracle(x, n, weights).astype(FLOAT),
 )
 def _count_weighted(x: Spec, weights: Spec, n: int) -> Call:
@@ -130,8 +147,32 @@ def _merge_ends(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, A
 )
 def _count_and_ends(x: Spec, n: int) -> Call:
     """How often each of 0 .. n - 1 occurs in a line of int64, and the ends of its values."""
-    form = AxisForm((x.shape[0], n, 2), ((0,),), ((1,), (2,)), frozenset((1, 2)))
-    return Call(form, (Spec((n,), int64), Spec((2,), int64)), (("n", n),), (), (int64, int64))
+    return _ends_call(n, int64, x)
+
+
+@op(
+    "reduction",
+    kernel=_sums_kernel,
+    combine=Combine("sums and ends", _merge_ends, exact=False),
+    scratch_bytes=_count_scratch,
+    moves=True,
+    cost=4.0,
+    cases=lambda rng: _weighted_cases(rng)[:2],
+    oracle=lambda x, weights, n: (
+        _count_oracle(x, n, weights).astype(FLOAT),
+        np.stack([x.min(), x.max()]),
+    ),
+)
+def _weigh_and_ends(x: Spec, weights: Spec, n: int) -> Call:
+    """The sum of the weights of each of 0 .. n - 1 in a line of int64, and its ends."""
+    return _ends_call(n, FLOAT, x, weights)
+
+
+def _ends_call(n: int, dtype: np.dtype[Any], *specs: Spec) -> Call:
+    labels = ((0,),) * len(specs)
+    form = AxisForm((specs[0].shape[0], n, 2), labels, ((1,), (2,)), frozenset((1, 2)))
+    outs = (Spec((n,), dtype), Spec((2,), int64))
+    return Call(form, outs, (("n", n),), (), (dtype, int64))
 
 
 def counts(xp: Any, x: Any, n: int, weights: Any = None) -> Any:
@@ -236,13 +277,14 @@ def bincount(xp: Any, x: Any, weights: Array = None, minlength: int = 0) -> Any:
     x = x if x.dtype == int64 else x.astype(int64)
     guess = max(FEW_COUNTS, minlength)
     guess = 0 if guess >= 2 * xp.block(guess) else guess
-    found, ends = xp._count_and_ends(x, guess)
+    found, ends = (
+        xp._count_and_ends(x, guess) if weights is None else xp._weigh_and_ends(x, weights, guess)
+    )
     low, high = xp.force(ends)
     if low < 0:
         raise ValueError("'list' argument must have no negative elements")
     size = max(int(high) + 1, minlength)
-    fits = weights is None and size <= guess
-    return found[:size] if fits else counts(xp, x, size, weights)
+    return found[:size] if size <= guess else counts(xp, x, size, weights)
 
 
 def _real_weights(name: str, weights: Any) -> Any:
