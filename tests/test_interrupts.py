@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infinitensor.interrupts import Uninterrupted, interruptible, without_interrupts
+import infinitensor  # noqa: F401 - loads the C form
+from infinitensor import interrupts
+from infinitensor.interrupts import Uninterrupted, in_python, interruptible, without_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +32,52 @@ def held(*raised: Exception, is_pressed: bool = True) -> list[str]:
         done += ["interrupted", repr(interrupt.__context__)]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     return done
+
+
+@pytest.fixture(params=["in C", "in Python"])
+def asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """How it is asked whether handlers are those of before."""
+    if request.param == "in Python":
+        monkeypatch.setattr(interrupts, "_are_as_before", in_python)
+    return interrupts._are_as_before
+
+
+def test_only_the_very_objects_are_as_before(asked: Any) -> None:
+    one, other = object(), object()
+    found = {1: one, 2: None, 3: other}
+    assert asked(found.get, (1, 2, 3), (one, None, other))
+    assert not asked(found.get, (1, 2, 3), (one, None, one))
+    assert not asked(found.get, (1, 2, 3), (one, None))
+    assert not asked(found.get, (1, 2, 3), ())
+    assert asked(found.get, (), ())
+    with pytest.raises(KeyError):
+        asked(found.__getitem__, (4,), (one,))
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2", "SIGRTMIN", "SIGRTMAX"])
+def test_a_handler_that_is_new_is_held_back_and_then_as_it_was(name: str) -> None:
+    number = getattr(signal, name)
+    for text in ("first", "second"):  # two handlers, one after the other, between blocks
+
+        def fail(*_: Any, text: str = text) -> None:
+            raise TimeoutError(text)
+
+        def press(done: list[int]) -> None:
+            with without_interrupts():
+                signal.raise_signal(number)
+                done.append(number)
+
+        before, done = signal.signal(number, fail), list[int]()
+        try:
+            with pytest.raises(TimeoutError, match=text):
+                press(done)
+            assert signal.getsignal(number) is fail
+        finally:
+            signal.signal(number, before)
+        assert done == [number]
+        with without_interrupts():
+            assert signal.getsignal(number) == before
 
 
 def test_a_held_interrupt_comes_at_the_end_of_the_block() -> None:

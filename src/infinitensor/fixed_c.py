@@ -15,6 +15,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 MODULES = (
+    "interrupts",
     "api/session/lock",
     "api/session/released",
     "api/eager/numpy_loops",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # signal.signal makes enums: 15 us a run
 import signal
 import threading
+from operator import is_
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -79,11 +80,27 @@ def _note(number: int, frame: Any) -> None:
                 work.stop()
 
 
+def in_python(
+    function: Callable[[int], Any], given: tuple[int, ...], before: tuple[Any, ...]
+) -> bool:
+    """Whether a function, called with each, still gives the very objects of before."""
+    return len(given) == len(before) and all(map(is_, map(function, given), before))
+
+
+_are_as_before = in_python
+
+
+def look_in_c(module: Any) -> None:
+    """Ask by `interrupts.c` from now on: every evaluation asks for all of 60 signals."""
+    global _are_as_before
+    _are_as_before = module.are_as_before
+
+
 def _look_at_handlers() -> None:
     """Find the handlers of the user's; mostly they are those of the last time."""
     global _seen
-    seen = tuple(map(_signal.getsignal, _SIGNALS))
-    if seen != _seen:
+    if not _are_as_before(_signal.getsignal, _SIGNALS, _seen):
+        seen = tuple(map(_signal.getsignal, _SIGNALS))
         _before.clear()
         for number, handler in zip(_SIGNALS, seen, strict=True):
             if handler is not None and type(handler) is not int:

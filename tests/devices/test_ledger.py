@@ -133,6 +133,21 @@ def test_a_slab_given_back_is_handed_out_again() -> None:
     assert device.asked == [big]
 
 
+def test_there_is_room_for_what_nobody_uses_any_more() -> None:
+    ledger = Ledger(Recorder(), 1000)
+    held = [ledger.take(400), ledger.take(400)]
+    assert ledger.has(200)
+    assert not ledger.has(201)
+    held[0].exported = True
+    block = held[0].block
+    del held[:]
+    assert ledger.has(600), "one was given back"
+    assert not ledger.has(601), "the other is seen"
+    del block
+    assert ledger.has(1000)
+    assert not ledger.has(1001)
+
+
 def test_slabs_at_rest_are_returned_when_the_budget_is_needed() -> None:
     ledger, device = ledger_of(3 << 20)
     held = [ledger.take(1 << 20), ledger.take(1 << 20)]

@@ -91,6 +91,12 @@ class Ledger:
         self._take_back()
         return self._resting_bytes
 
+    def has(self, n_bytes: int) -> bool:
+        """Whether nobody uses so many bytes of the budget. (Mostly that is so whatever was given
+        back meanwhile.)"""
+        free = self.budget_bytes - n_bytes
+        return self._used_bytes <= free or self.used_bytes <= free
+
     @property
     def used_bytes(self) -> int:
         """Bytes of buffers, and of buffers that are gone but whose arrays somebody still has."""
@@ -107,9 +113,9 @@ class Ledger:
         """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no memory left."""
         if "allocate" in events.hooks:
             events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
-        if self.returned:
-            self._take_back()
         with without_interrupts(), self._lock:  # what is counted has an owner
+            if self.returned:
+                self._let_rest()
             self.n_taken += 1
             held = self._resting.get(n_bytes)
             if held:
@@ -154,22 +160,26 @@ class Ledger:
                 ) from error
 
     def _take_back(self) -> None:
-        """Let slabs rest whose buffers are gone; exported ones are in use while they are seen."""
+        """Let slabs rest whose buffers are gone."""
         with without_interrupts(), self._lock:
-            while self.returned:
-                loan = self.returned.popleft()
-                n_bytes = loan.n_bytes
-                if loan.exported:
-                    self._lent.append((self.device.watch(loan.block), n_bytes))
-                else:
-                    self._used_bytes -= n_bytes
-                    if not IS_CHECKED:
-                        self._resting_bytes += n_bytes
-                        self._resting.setdefault(n_bytes, []).append(loan.block)
-                del loan.block
-                self.loans.pop(id(loan))
-                if self._used_bytes + self._resting_bytes > self.budget_bytes:
-                    self._clear()
+            self._let_rest()
+
+    def _let_rest(self) -> None:
+        """Under the lock, likewise; exported ones are in use while they are seen."""
+        while self.returned:
+            loan = self.returned.popleft()
+            n_bytes = loan.n_bytes
+            if loan.exported:
+                self._lent.append((self.device.watch(loan.block), n_bytes))
+            else:
+                self._used_bytes -= n_bytes
+                if not IS_CHECKED:
+                    self._resting_bytes += n_bytes
+                    self._resting.setdefault(n_bytes, []).append(loan.block)
+            del loan.block
+            del self.loans[id(loan)]
+            if self._used_bytes + self._resting_bytes > self.budget_bytes:
+                self._clear()
 
     def trim(self) -> None:
         """Return the slabs at rest to the device."""

@@ -130,6 +130,9 @@ class Engine(Protocol):
     def available_bytes(self, device: int) -> int:
         """Budget of a device that nothing holds."""
 
+    def has_room(self, needs: dict[int, int]) -> bool:
+        """Whether so many bytes of each device are held by nothing."""
+
     def bytes_for(self, layout: Layout, itemsize: int) -> list[int]:
         """Bytes that a tensor takes of each device's budget."""
 

@@ -244,6 +244,10 @@ class LocalEngine:
         ledger = self.ledgers[device]
         return ledger.budget_bytes - ledger.used_bytes
 
+    def has_room(self, needs: dict[int, int]) -> bool:
+        """Whether so many bytes of each device are held by nothing."""
+        return all([self.ledgers[device].has(n_bytes) for device, n_bytes in needs.items()])
+
     def memory_use(self) -> list[MemoryUse]:
         """Every memory: the devices in their order, then the lower tiers that there are."""
         ledgers = [(ledger, ledger.device.name, "device") for ledger in self.ledgers]

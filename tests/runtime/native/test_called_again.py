@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,12 +27,15 @@ pytestmark = [
     pytest.mark.skipif(native.compiler() is None, reason="nothing is generated"),
 ]
 
+OURS = str(it.__file__).removesuffix("__init__.py")
+
 
 @pytest.fixture(autouse=True)
 def bound_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs are bound when they run for the first time, however few tasks they have; and are
-    run so though the audit of all tests listens to runs."""
+    run so though the audit of all tests listens to runs, and however long they had no core."""
     monkeypatch.setattr(called_again, "HOOKS", ("task_start", "tile_commit"))
+    monkeypatch.setattr(called_again, "MOST_NS", 1 << 60)
     monkeypatch.setattr(c_program, "BIND", 0)
     monkeypatch.setattr(c_program, "BIND_MORE", 0)
 
@@ -169,6 +173,52 @@ def test_ctrl_c_is_heard_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> Non
         before = it.stats()["tasks"]
         np.testing.assert_array_equal(y.numpy(), np.arange(30.0) * 2 + 1)
         assert it.stats()["tasks"] == before
+
+
+class AtLine:
+    """Presses Ctrl-C at the n-th line of ours that runs; -1: only counts them."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.seen = n, 0
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(OURS):
+            return None
+        if event == "line":
+            self.seen += 1
+            if self.seen == self.n:
+                signal.raise_signal(signal.SIGINT)
+        return self
+
+
+def test_ctrl_c_at_any_line_of_it_leaves_everything_right(runs: list[Any]) -> None:
+    values = np.arange(30.0)
+    traced = sys.gettrace()
+    with strict("cpu", 30, compile="always") as session:
+        x = it.asarray(values)
+        for _ in range(3):
+            it.compute(x * 2 + 1)
+        session.drain()
+        used = sum(use.used for use in session.engine.memory_use())
+        n_lines, at, n_pressed, n_heard, begun = 1, -1, 0, 0, len(runs)
+        while at <= n_lines:
+            y, line = x * 2 + 1, AtLine(at)
+            try:
+                sys.settrace(line)
+                it.compute(y)
+            except KeyboardInterrupt:
+                n_heard += 1
+            finally:
+                sys.settrace(traced)
+            n_pressed += 0 < at <= line.seen
+            n_lines, at = max(n_lines, line.seen), max(at, 0) + 1
+            np.testing.assert_array_equal(y.numpy(), values * 2 + 1)
+            del y
+            session.drain()
+            assert sum(use.used for use in session.engine.memory_use()) == used, f"line {at}"
+        assert n_heard == n_pressed > 50
+        assert len(runs) == begun
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("n_bindings", [1, 4])

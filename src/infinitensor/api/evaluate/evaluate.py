@@ -95,7 +95,10 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
 
     `peek` computes and commits nothing but the roots, and only the tiles these need.
     """
-    if not _waiting(roots):
+    for version in roots:
+        if version.node is not None:
+            break
+    else:
         return
     with session.guard(), without_interrupts():
         session.check_open()
@@ -201,10 +204,8 @@ def _run_again(session: Session, waiting: Sequence[Version]) -> tuple[Trace | No
     trace: Trace | None = session.traces.get(found.trace_key)
     if trace is None or trace.few is None or trace.windows:
         return None, False
-    engine = session.engine
-    for device, need in trace.prepared.program.peak_bytes.items():
-        if need > engine.available_bytes(device):
-            return None, False
+    if not session.engine.has_room(trace.prepared.program.peak_bytes):
+        return None, False
     seq = session.seq
     for table in found.tables:
         table.used_at = seq

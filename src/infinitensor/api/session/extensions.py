@@ -7,6 +7,7 @@ from typing import Any
 
 from infinitensor.config import config
 from infinitensor.fixed_c import PACKAGE
+from infinitensor.interrupts import look_in_c
 from infinitensor.native import begin_extensions, extension
 
 
@@ -23,3 +24,5 @@ def load_beside(file: str) -> Any:
 
 if config.compile != "never":
     begin_extensions()
+    if (_interrupts := extension("interrupts")) is not None:
+        look_in_c(_interrupts)

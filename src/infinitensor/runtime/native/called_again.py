@@ -72,15 +72,14 @@ class CalledAgain:
         """Run it: the tables of what is held. None, and nothing done: a `Run` has to."""
         if events.hooks and not events.hooks.keys().isdisjoint(HOOKS):
             return None
-        key = leaf_key(leaves)
-        again = self._jobs.get(key) or self._bind(key)
+        again = self._jobs.get(tuple([table.strides for table in leaves])) or self._bind(leaves)
         if again is None or not 0 <= again.called.work_ns <= MOST_NS:
             return None
         return again.run(leaves, scalars, self._team)
 
-    def _bind(self, key: Hashable) -> Again | None:
+    def _bind(self, leaves: Sequence[TileTable]) -> Again | None:
         """The job on such leaves, where C has run all of the program on them."""
-        program = self._program
+        program, key = self._program, leaf_key(leaves)
         called = program.start[0].bindings.find_called(key) if program.start else None
         if called is None or called.is_mixed or called.waves or None in called.held.values():
             return None
