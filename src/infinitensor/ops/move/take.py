@@ -67,7 +67,7 @@ def check_bounds(index: Any, n: int, axis: int) -> int:
     """The least of the indices into an axis of `n`; one outside is NumPy's IndexError."""
     if not prod(index.shape):
         return 0
-    if isinstance(index, np.ndarray):
+    if isinstance(index, np.ndarray | np.generic):
         low, high = int(index.min()), int(index.max())
     else:
         low, high = torch.stack(torch.aminmax(index)).tolist()  # the host waits once
