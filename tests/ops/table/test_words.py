@@ -98,6 +98,20 @@ def test_integers_to_negative_powers_raise(device: str) -> None:
         TableXp(WHOLE, device).call("power", np.array([2, 3]), np.array([1, -1]))
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (40_000,), (3, 20_000), (700, 30), (2, 3, 9)])
+@pytest.mark.parametrize("dtype", ["f4", "i1", "f8", "c16", "?"])
+def test_where_chooses_whatever_the_shapes_and_strides(shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    x, y = (rng.integers(0, 9, shape).astype(dtype) for _ in range(2))
+    mask = rng.integers(0, 2, shape) > 0
+    number = np.dtype(dtype).type(1)
+    for given in ((mask, x, y), (mask, x, number), (True, x, y), (mask.T, x.T, y.T)):
+        wanted = np.where(*given)
+        out = np.empty(wanted.shape[::-1], dtype).T
+        assert EAGER["cpu"]["where"](*given, out=out) is out
+        np.testing.assert_array_equal(out, wanted)
+
+
 def test_where_may_write_over_its_branches() -> None:
     mask = np.array([True, False, True])
     for which in (0, 1):
