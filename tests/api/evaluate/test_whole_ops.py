@@ -33,6 +33,7 @@ def test_a_solve_with_little_around_it_runs_in_the_thread_that_asks(
     rng = np.random.default_rng(0)
     a, b = rng.random((400, 400)) + 400 * np.eye(400), rng.random((400, 300))
     large = rng.random((2000, 2000))
+    it.config.workers = 2
     with it.init("cpu"):
         made = it.linalg.solve(it.asarray(a) * 2, it.asarray(b)) + 1
         np.testing.assert_allclose(made.numpy(), np.linalg.solve(a * 2, b) + 1)
