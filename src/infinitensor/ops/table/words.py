@@ -689,9 +689,8 @@ def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
     mask = np.asarray(condition, dtype=bool)
     if out is None:
         return np.where(mask, x, y)
-    is_plain = mask.shape == np.shape(x) == np.shape(y) == out.shape != () and out.size > 0
-    if is_plain and x.dtype == y.dtype == out.dtype:
-        _choose_into(out, mask, x, y)
+    if out.ndim and out.size and {getattr(one, "dtype", None) for one in (x, y)} == {out.dtype}:
+        _choose_into(out, *(np.broadcast_to(one, out.shape) for one in (mask, x, y)))
         return out
     if np.may_share_memory(out, mask):
         mask = mask.copy()
