@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.at_line import AtLine
 from tests.ir.sessions import local
 
 import infinitensor as it
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 pytestmark = [time_limit(240), pytest.mark.filterwarnings("error")]
 
-OURS = str(it.__file__).removesuffix("__init__.py")
 SETTINGS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
     "in the caller": ({"small_elements": 0, "tile_elements": 64}, {"devices": "cpu"}),
     "three devices": (
@@ -41,22 +41,6 @@ SETTINGS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
 
 class TimeIsUp(Exception):
     """What the handler raises."""
-
-
-class AtLine:
-    """Sends a signal at the n-th line of ours; -1: only counts them."""
-
-    def __init__(self, n: int) -> None:
-        self.n, self.seen = n, 0
-
-    def __call__(self, frame: Any, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(OURS):
-            return None
-        if event == "line":
-            self.seen += 1
-            if self.seen == self.n:
-                signal.raise_signal(signal.SIGUSR1)
-        return self
 
 
 class Live:
@@ -109,7 +93,7 @@ def handler() -> Iterator[Callable[[int], None]]:
 
 
 def interrupted(at: int, values: np.ndarray[Any, Any]) -> tuple[Live, bool, int]:
-    live, trace = Live(), AtLine(at)
+    live, trace = Live(), AtLine(at, signal.SIGUSR1)
     raised = False
     try:
         sys.settrace(trace)

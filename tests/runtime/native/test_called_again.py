@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.at_line import AtLine
 from tests.ir.sessions import strict
 
 import infinitensor as it
@@ -26,8 +27,6 @@ pytestmark = [
     pytest.mark.local,
     pytest.mark.skipif(native.compiler() is None, reason="nothing is generated"),
 ]
-
-OURS = str(it.__file__).removesuffix("__init__.py")
 
 
 @pytest.fixture(autouse=True)
@@ -175,22 +174,6 @@ def test_ctrl_c_is_heard_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> Non
         assert it.stats()["tasks"] == before
 
 
-class AtLine:
-    """Presses Ctrl-C at the n-th line of ours that runs; -1: only counts them."""
-
-    def __init__(self, n: int) -> None:
-        self.n, self.seen = n, 0
-
-    def __call__(self, frame: Any, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(OURS):
-            return None
-        if event == "line":
-            self.seen += 1
-            if self.seen == self.n:
-                signal.raise_signal(signal.SIGINT)
-        return self
-
-
 def test_ctrl_c_at_any_line_of_it_leaves_everything_right(runs: list[Any]) -> None:
     values = np.arange(30.0)
     traced = sys.gettrace()
@@ -202,7 +185,7 @@ def test_ctrl_c_at_any_line_of_it_leaves_everything_right(runs: list[Any]) -> No
         used = sum(use.used for use in session.engine.memory_use())
         n_lines, at, n_pressed, n_heard, begun = 1, -1, 0, 0, len(runs)
         while at <= n_lines:
-            y, line = x * 2 + 1, AtLine(at)
+            y, line = x * 2 + 1, AtLine(at, signal.SIGINT)
             try:
                 sys.settrace(line)
                 it.compute(y)
