@@ -19,7 +19,7 @@ from infinitensor.events import lane
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from infinitensor.devices import Device
+    from infinitensor.devices import Buffer, Device, Ledger
     from infinitensor.events import Left
     from infinitensor.ir.tasks import Program
     from infinitensor.runtime.state.run_status import Status
@@ -195,6 +195,21 @@ def work_again(
     return True
 
 
+def take_by_place(ledger: Ledger, n_bytes: int, n: int) -> list[Buffer]:
+    """So many buffers, by their places: then the same slabs mean the same memory, in whatever order
+    they rest."""
+    taken = [ledger.take(n_bytes) for _ in range(n)]
+    if n > 1:
+        taken.sort(key=place_of)
+    return taken
+
+
+def place_of(buffer: Buffer) -> int:
+    """Where its memory begins."""
+    place: int = buffer.block.data_ptr()
+    return place
+
+
 def _memory(replays: Replays, tiles: Tiles, scalars: Sequence[Any]) -> Any:
     """The memory that this run reads and writes, and its scalars; None where that is the host's."""
     buffers = tiles.directory.buffers
@@ -204,12 +219,10 @@ def _memory(replays: Replays, tiles: Tiles, scalars: Sequence[Any]) -> Any:
             kind = (int(tiles.program.slot_devices[slot]), int(tiles.program.slot_bytes[slot]))
             replays.alike.setdefault(kind, []).append(slot)
     for (device, n_bytes), slots in replays.alike.items():
-        # by their places: then the same slabs mean the same memory, in whatever order they rest
-        taken = [tiles.ledgers[device].take(n_bytes) for _ in slots]
-        taken.sort(key=lambda buffer: buffer.block.data_ptr())
+        taken = take_by_place(tiles.ledgers[device], n_bytes, len(slots))
         for slot, buffer in zip(slots, taken, strict=True):
             buffers[slot] = buffer
-    places = [buffer.block.data_ptr() for buffer in buffers if buffer is not None]
+    places = [place_of(buffer) for buffer in buffers if buffer is not None]
     for table in tiles.leaves:
         if table.layout.is_in_lower_tier:
             return None

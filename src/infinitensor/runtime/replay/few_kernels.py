@@ -18,7 +18,13 @@ from infinitensor import events
 from infinitensor.events import lane
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.jit import picker
-from infinitensor.runtime.replay.cuda_graphs import Replays, recorded, replays_of
+from infinitensor.runtime.replay.cuda_graphs import (
+    Replays,
+    place_of,
+    recorded,
+    replays_of,
+    take_by_place,
+)
 from infinitensor.runtime.replay.one_launch import Again
 from infinitensor.runtime.state.step import SCALAR, SPAN, TILE, Steps
 from infinitensor.runtime.state.tile_table import TileTable
@@ -122,12 +128,9 @@ class Few(NamedTuple):
 
     def _take(self) -> list[Any]:
         """Memory for what is made, by slots."""
-        take = self.ledger.take
         buffers: list[Any] = [None] * self.n_slots
         for n_bytes, slots in self.slots:
-            taken = [take(n_bytes) for _ in slots]
-            if len(taken) > 1:  # by their places: the same slabs are the same memory, whose slot
-                taken.sort(key=_place)  # each is
+            taken = take_by_place(self.ledger, n_bytes, len(slots))
             for slot, buffer in zip(slots, taken, strict=True):
                 buffers[slot] = buffer
         return buffers
@@ -177,7 +180,7 @@ class Few(NamedTuple):
             places = [array.data_ptr() for array in given]
         except AttributeError:  # some of it is on the host
             return None
-        places += map(_place, buffers)
+        places += map(place_of, buffers)
         key = (tuple(places), replays.texts(scalars))
         recording = replays.find(key)
         if recording is None:
@@ -202,11 +205,6 @@ class Few(NamedTuple):
                 for k, look in step.looks:
                     ins[k] = look(ins[k])
                 step.run(ins, made, step.i)
-
-
-def _place(buffer: Buffer) -> int:
-    place: int = buffer.block.data_ptr()
-    return place
 
 
 def _hold(checks: Sequence[Callable[[], bool]], device: Device) -> bool:

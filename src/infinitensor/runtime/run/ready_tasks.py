@@ -36,7 +36,7 @@ class ReadyTasks:
         start: Start,
         status: Status,
         is_fixed: bool,
-        call_another: Callable[[], None] = lambda: None,
+        call_another: Callable[[], None],
     ) -> None:
         self.program = program
         self.status = status
