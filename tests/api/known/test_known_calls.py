@@ -388,6 +388,31 @@ def test_a_write_recorded_in_c_is_counted_as_python_does() -> None:
         it.compute(x)
 
 
+@pytest.mark.parametrize("shape", [(LARGE,), (400, 300), (1000,)])
+def test_entries_changed_again_by_index_are_numpys(shape: tuple[int, ...]) -> None:
+    """Of tensors that are stored, wait, or are views: known calls and unknown ones."""
+    rng = np.random.default_rng(1)
+    at, values = rng.integers(-200, 200, 1000), rng.normal(size=(1000, *shape[1:]))
+    index, given = it.asarray(at), it.asarray(values)
+    x = rng.normal(size=shape)
+    tensor = it.asarray(x)
+    for k in range(4):
+        for mine, theirs in ((tensor, x), (tensor[::-1], x[::-1])):
+            it.add.at(mine, index, given)
+            np.add.at(theirs, at, values)
+            mine[index] = given
+            theirs[at] = values
+        waiting = tensor * 2.0
+        it.add.at(waiting, index, given)
+        doubled = x * 2.0
+        np.add.at(doubled, at, values)
+        np.testing.assert_allclose(waiting.numpy(), doubled, atol=1e-12)
+        if k == 1:
+            before, seen = tensor + 0.0, x.copy()
+    np.testing.assert_allclose(tensor.numpy(), x)
+    np.testing.assert_allclose(before.numpy(), seen)
+
+
 def test_writing_in_c_leaks_nothing() -> None:
     x = it.asarray(np.ones((300, 300), np.float32))
     y = it.asarray(np.ones((299, 299), np.float32))

@@ -263,6 +263,46 @@ def test_what_does_not_hold_afterwards_is_explained_by_a_run(
     assert events.lane.checks is None
 
 
+def test_what_a_program_makes_it_may_change(started: list[bool]) -> None:
+    """An index that is wrong is an error each time, and nothing is changed twice."""
+
+    def changed(x: Any, at: Any) -> Any:
+        y = x.copy()
+        it.add.at(y, at, x[:3])
+        y[5:9, ::2] = 7.0
+        return y
+
+    def wanted(at: np.ndarray) -> np.ndarray:
+        y = X.copy()
+        np.add.at(y, at, X[:3])
+        y[5:9, ::2] = 7.0
+        return y
+
+    with it.init("cuda:0", memory="64MiB"):
+        x = it.compute(it.asarray(X))
+        for at in (np.array([4, -1, 4]), np.array([0, 0, 0])):
+            index = it.compute(it.asarray(at))
+            for _ in range(3):
+                np.testing.assert_allclose(it.compute(changed(x, index)).numpy(), wanted(at))
+        index = it.compute(it.asarray(np.array([1, 300, 2])))
+        for _ in range(3):
+            with pytest.raises(IndexError, match="index 300 is out of bounds for axis 0"):
+                it.compute(changed(x, index))
+        np.testing.assert_array_equal(x.numpy(), X)
+    assert started.count(True) >= 5
+
+
+def test_a_leaf_that_is_changed_is_changed_by_a_run(started: list[bool]) -> None:
+    with it.init("cuda:0", memory="64MiB"):
+        x, at = it.compute(it.asarray(X), it.asarray(np.array([4, 4])))
+        values = X.copy()
+        for _ in range(4):
+            it.add.at(x, at, 1.0)
+            np.add.at(values, [4, 4], 1.0)
+            np.testing.assert_array_equal(it.compute(x).numpy(), values)
+    assert not any(started)
+
+
 def test_what_is_used_up_is_used_up_by_a_run(started: list[bool]) -> None:
     """It could not be read again if a kernel failed."""
     with it.init("cuda:0", memory="64MiB") as session:

@@ -299,6 +299,7 @@ def _op_function(op: Op) -> Callable[..., Any]:
         kinds = tuple(map(type, given.values()))  # True and 1.0 are equal to 1, but no axes
         key = (op.name, tuple(positional.items()), tuple(given.items()), kinds)
         call = bound_call(op, key, lambda: op.rule(*positional.values(), **given))
+        quick.learn(args, kwargs, call)
         if op.kind == "update":
             versions = [update_version(session, op, call, operands)]
         else:
@@ -307,7 +308,6 @@ def _op_function(op: Op) -> Callable[..., Any]:
                     o if isinstance(o, Ref) else _typed(o, d)
                     for o, d in zip(operands, call.loop, strict=True)
                 ]
-            quick.learn(args, kwargs, call)
             versions = record(session, op, call, operands)
         made = [fresh(session, version) for version in versions]
         if is_value:

@@ -114,10 +114,12 @@ class Quick:
     list or tuple are operands as if they stood alone.
     """
 
-    __slots__ = ("known", "op", "takes_scalars", "unknown")
+    __slots__ = ("changes", "known", "op", "takes_scalars", "unknown")
 
     def __init__(self, op: Op) -> None:
         self.op = op
+        self.changes = op.kind == "update"
+        """Whether its result takes the place of the first operand."""
         self.takes_scalars = op.kind == "elementwise"
         self.known: dict[Any, Known] = {}
         self.unknown: Callable[..., Any] | None = None
@@ -161,8 +163,11 @@ class Quick:
             return
         if len(self.known) > 4096:
             self.known.clear()
+        known = Known(self.op, call, tuple(shapes))
+        if self.changes:
+            known.shape = None  # C records what makes something new
         try:
-            self.known[self._key(args, options)[0]] = Known(self.op, call, tuple(shapes))
+            self.known[self._key(args, options)[0]] = known
         except TypeError:  # an argument that cannot be looked up
             return
 
@@ -183,6 +188,9 @@ class Quick:
 
     def run(self, session: Session, found: Known, args: tuple[Any, ...]) -> Any:
         """The result of a call that was looked up; None where it has to be recorded anew."""
+        if self.changes:
+            with session.guard():
+                return self._waiting(session, found, args) if _is_in_place(args[0]) else None
         if found.largest <= config.small_elements:
             made = self._at_once(session, found, args)
             if made is None and compute_parts_read_often(session, args):
@@ -262,6 +270,14 @@ class Quick:
             seen = _NO_VIEWS[len(inputs)] if accesses is None else tuple(accesses)
             versions = wait(session, self.op, found.call, tuple(inputs), seen, found.shapes, site)
             return found.give([fresh(session, version) for version in versions])
+
+
+def _is_in_place(base: Any) -> bool:
+    """Whether a tensor itself is changed, and not a copy (`update_version`)."""
+    if type(base) is not Tensor or base._view is not None:
+        return False
+    version = base._cell.version
+    return version.host is None or prod(version.shape) > config.small_elements
 
 
 _views: dict[View, tuple[Any, Any, Known, Any, int]] = {}

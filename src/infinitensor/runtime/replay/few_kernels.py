@@ -30,7 +30,7 @@ from infinitensor.runtime.state.step import SCALAR, SPAN, TILE, Steps
 from infinitensor.runtime.state.tile_table import TileTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from infinitensor.devices import Buffer, Device, Ledger
     from infinitensor.ir.layout import Layout
@@ -224,8 +224,12 @@ def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger
         return None
     steps = Steps(program, is_null=False)
     few = tuple(steps[task] for task in order)
-    made = {out.tile: out for step in few for out in step.outs}
-    if any(not _is_simple(step) for step in few) or any(out.slot < 0 for out in made.values()):
+    made: dict[int, Out] = {}
+    for step in few:
+        if not _is_simple(step, made):
+            return None
+        made |= {out.tile: out for out in step.outs}
+    if any(out.slot < 0 for out in made.values()):
         return None
     leaves = {
         tiles.first + k: (tiles.leaf, k)
@@ -281,8 +285,11 @@ def _start_of(step: Step, places: dict[int, int], n_scalars: int) -> Start:
     return Start(step.family.run, step.i, picker(where), seen, outs, again)
 
 
-def _is_simple(step: Step) -> bool:
-    """Whether a task computes new tiles from tiles and scalars."""
+def _is_simple(step: Step, made: Mapping[int, Out]) -> bool:
+    """Whether a task computes tiles from tiles and scalars: new ones, or changes of what the
+    program itself has made, so that it can be made again."""
     family = step.family
-    is_kernel = family.lane == COMPUTE and not family.updates and not step.many
+    if family.updates and not all(out.tile in made for out in step.outs):
+        return False
+    is_kernel = family.lane == COMPUTE and not step.many
     return is_kernel and not any(read.how == SPAN for read in step.reads)
