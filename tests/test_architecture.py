@@ -36,7 +36,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("ir",),
     ("threads",),
     ("dtypes", "config", "events", "native", "jit"),
-    ("errors", "interrupts", "fixed_c", "lazy_torch"),
+    ("errors", "interrupts", "fixed_c", "lazy_torch", "compiler_process"),
 )
 ROW_OF = {part: row for row, parts in enumerate(ROWS, start=1) for part in parts}
 

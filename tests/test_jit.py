@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
+import os
 import subprocess
 import sys
 import threading
@@ -16,22 +16,7 @@ import pytest
 import torch
 
 from infinitensor import jit
-from infinitensor.jit import Launch, Launches, kinds_of, load, picker, triton_module
-
-SOURCE = '''
-def run(x: int, n):
-    """What Triton reads back."""
-    return x + n
-'''
-
-
-def test_source_is_loaded_once_and_its_text_is_found_again() -> None:
-    kernel = load(SOURCE)
-    assert kernel(2, 3) == 5
-    assert load(SOURCE) is kernel
-    assert load(SOURCE + "\n") is not kernel
-    assert inspect.getsource(kernel).strip() == SOURCE.strip()
-    assert kernel.__annotations__ == {"x": int}, "types, not text: Triton looks at them"
+from infinitensor.jit import Launch, Launches, kinds_of, picker, triton_module
 
 
 @pytest.mark.parametrize("places", [[], [1], [2, 0], [0, 0, 3]])
@@ -160,21 +145,46 @@ class Compiled(Kernel):
         self.go = threading.Event()
         self.seen: list[Any] = []
 
-    def warmup(self, *args: Any, grid: tuple[int, ...], **how: Any) -> None:
+    def warmup(self, *args: Any, grid: tuple[int, ...], **how: Any) -> Any:
         assert self.go.wait(60)
         self.seen.append((args, grid, how))
         if self.error is not None:
             raise self.error
+        return SimpleNamespace(run=None)
+
+
+class Process:
+    """A compiler's process, or none."""
+
+    def __init__(self, works: bool) -> None:
+        self.works = works
+        self.asked: list[Any] = []
+        self.is_stopped = False
+
+    def compile(self, asked: dict[str, Any]) -> bool:
+        self.asked.append(asked)
+        return self.works
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("no such instruction")])
-def test_what_is_asked_for_is_compiled_by_a_thread_that_holds_no_tile(
-    monkeypatch: pytest.MonkeyPatch, error: Exception | None
+@pytest.mark.parametrize("works", [True, False])
+def test_what_is_asked_for_is_compiled_beside_and_no_tile_is_held(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None, works: bool
 ) -> None:
-    kernel = Compiled(error)
+    kernel, process = Compiled(error), Process(works)
     monkeypatch.setattr(jit, "load", lambda source: kernel)
     monkeypatch.setattr(jit, "options", dict)
+    monkeypatch.setattr(jit, "is_kept", lambda asked: False)
+    monkeypatch.setattr(jit, "CompilerProcess", lambda: process)
+    monkeypatch.setattr(jit, "_compiler", jit._Compiler())
     monkeypatch.setattr(torch.cuda, "device", lambda number: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda number: (9, 0))
     launch = Launch("source", 5, [100], BLOCK=64)
     assert not launch.is_compiled
     tile = torch.zeros(64)
@@ -184,9 +194,7 @@ def test_what_is_asked_for_is_compiled_by_a_thread_that_holds_no_tile(
     assert seen() is None, "the memory of a tile is its owner's to give back"
     assert jit.n_compiling() == 1
     kernel.go.set()
-    until = time.monotonic() + 60
-    while jit.n_compiling() and time.monotonic() < until:
-        time.sleep(0.001)
+    wait_for(jit._compiler, 1)
     other = torch.zeros(64)
     assert launch.ask([other], [0.5]), "an error too is for who launches it"
     assert launch.is_compiled
@@ -195,25 +203,63 @@ def test_what_is_asked_for_is_compiled_by_a_thread_that_holds_no_tile(
     assert (look.dtype, look.data_ptr()) == (torch.float32, address)
     assert (numbers, grid) == ([0.5, 100], (5, 1, 1))
     assert how == {"BLOCK": 64, "num_warps": 4}
+    given = {"source": "source", "capability": 90, "arrays": [("torch.float32", address)]}
+    assert process.asked == [{**given, "numbers": numbers, "how": how}]
+    assert jit.n_compiled_here() == (not works)
+    jit._compiler.close()
 
 
-def test_programs_go_on_after_short_turns_of_a_compiler() -> None:
-    """Until it is done, or has failed."""
-    before = sys.getswitchinterval()
-    seen: list[float] = []
-
-    class Failing:
-        def compile(self) -> None:
-            seen.append(sys.getswitchinterval())
-            raise ValueError("no such word")
-
-    compiler = jit._Compiler()
-    for _ in range(3):
-        compiler.put(Failing())  # type: ignore[arg-type]
-    while compiler.n_done < 3:
+def wait_for(compiler: jit._Compiler, n_done: int) -> None:
+    until = time.monotonic() + 60
+    while compiler.n_done < n_done and time.monotonic() < until:
         time.sleep(0.001)
+    assert compiler.n_done == n_done
+
+
+class Slow:
+    """A launch that is compiled when it is let go."""
+
+    def __init__(self, go: threading.Event) -> None:
+        self.go = go
+        self.seen: list[Any] = []
+
+    def compile(self, process: Any) -> None:
+        self.seen.append(process)
+        assert self.go.wait(60)
+        raise ValueError("no such word")
+
+
+@pytest.mark.parametrize(("n_cores", "n_processes"), [(1, 1), (2, 1), (8, 2), (64, 4)])
+def test_as_many_processes_compile_as_programs_can_spare_cores(
+    monkeypatch: pytest.MonkeyPatch, n_cores: int, n_processes: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: n_cores)
+    compiler, go = jit._Compiler(), threading.Event()
+    launches = [Slow(go) for _ in range(6)]
+    for launch in launches:
+        compiler.put(launch)  # type: ignore[arg-type]
+    go.set()
+    wait_for(compiler, 6)
+    assert len(compiler._served) == n_processes
+    assert {len(launch.seen) for launch in launches} == {1}
     compiler.close()
-    assert seen == [pytest.approx(jit.TURN_S)] * 3
+
+
+def test_one_process_is_enough_for_one_kernel_after_another() -> None:
+    compiler, go = jit._Compiler(), threading.Event()
+    go.set()
+    for n in range(3):
+        compiler.put(Slow(go))  # type: ignore[arg-type]
+        wait_for(compiler, n + 1)
+    assert len(compiler._served) == 1
+    compiler.close()
+
+
+def test_programs_go_on_after_short_turns_of_who_uses_triton() -> None:
+    before = sys.getswitchinterval()
+    with contextlib.suppress(ValueError), jit._short_turn():
+        assert sys.getswitchinterval() == pytest.approx(jit.TURN_S)
+        raise ValueError
     assert sys.getswitchinterval() == before
 
 
@@ -222,7 +268,7 @@ def test_a_process_ends_while_kernels_wait_to_be_compiled() -> None:
 import time
 from infinitensor import jit
 class Slow:
-    def compile(self):
+    def compile(self, process):
         time.sleep(0.3)
 jit._compiler.put(Slow()); jit._compiler.put(Slow()); jit._compiler.put(Slow())
 print("done")

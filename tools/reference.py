@@ -120,6 +120,8 @@ STATS = {
     "Python, which takes microseconds more for each call. Empty where it was built with the "
     "package, where there is a compiler with the headers of Python and NumPy, and with "
     '`compile = "never"`, which asks for none.',
+    "kernels_compiled_by_threads": "Kernels of a GPU that no compiler's process made (it could "
+    "not be started, or ended), but a thread, which takes Python's lock meanwhile.",
     "kernels_compiling": "Kernels that are compiled while programs go on, or will be: until "
     "then the steps that they stand for run one by one, with the same bits.",
     "not_prebuilt": "{C file of ours: why it is not used as it was built with the package}: it is "

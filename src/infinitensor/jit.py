@@ -2,17 +2,16 @@
 
 A first launch finds or compiles the kernel for the tiles it gets (what Triton looks at: dtypes,
 alignment, strides of one); later ones of equal tiles go straight to the driver. Who has another way
-to compute the same asks for a kernel (`Launch.ask`) and goes that way until a thread has compiled
-it.
+to compute the same asks for a kernel (`Launch.ask`) and goes that way until it is compiled, by a
+process of its own (`compiler_process.py`).
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import hashlib
 import importlib.util
-import linecache
+import os
 import queue
 import re
 import sys
@@ -22,14 +21,13 @@ from itertools import count
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from infinitensor.compiler_process import CompilerProcess, Look, is_kept, load
 from infinitensor.lazy_torch import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_lock = threading.Lock()
 _kind = attrgetter("_infinitensor_kind")
-_loaded: dict[str, Any] = {}
 _options: dict[str, Any] = {}
 
 
@@ -49,20 +47,6 @@ def triton_module(*parts: str) -> str:
     source = "import triton\nimport triton.language as tl\n\n\n" + "".join(parts)
     *_, last = re.findall(r"^def (\w+)", source, re.MULTILINE)
     return f"{source}\n\nrun = {last}\n"
-
-
-def load(source: str) -> Any:
-    """The kernel `run` of a source. Triton reads the text of a function back: it finds it here."""
-    with _lock:
-        if source not in _loaded:
-            name = f"infinitensor_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
-            path = f"<{name}>"
-            linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
-            made: dict[str, Any] = {"__name__": name}
-            # not with this file's own `annotations`: Triton would not see the types of arguments
-            exec(compile(source, path, "exec", dont_inherit=True), made)
-            _loaded[source] = made["run"]
-        return _loaded[source]
 
 
 def options() -> dict[str, Any]:
@@ -163,27 +147,40 @@ class Launch:
         )
 
     def ask(self, tiles: Sequence[Any], scalars: Sequence[Any] = ()) -> bool:
-        """Whether a launch would not wait for the compiler; once asked, a thread compiles.
+        """Whether a launch would not wait for the compiler; once asked, it is compiled beside.
 
         What fails there fails again, and is raised, where it is launched.
         """
         if self._start is None and self._compiled is None:
             self._compiled = threading.Event()
-            looks = [_Look(tile.dtype, tile.data_ptr() & 15) for tile in tiles]
+            looks = [Look(tile.dtype, tile.data_ptr() & 15) for tile in tiles]
             _compiler.put(self, looks, scalars, tiles[0].get_device())
         return self.is_compiled
 
-    def compile(self, looks: Sequence[Any], scalars: Sequence[Any], device: int) -> None:
-        """Compile it, and start nothing; said to who asks, whatever comes of it."""
+    def compile(
+        self, process: CompilerProcess, looks: Sequence[Look], scalars: Sequence[Any], device: int
+    ) -> None:
+        """Have it compiled, and load it; said to who asks, whatever comes of it."""
         import torch
 
         assert self._compiled is not None
+        how = {**self.constants, **options(), **self.how}
+        numbers = [*scalars, *self.numbers]
         try:
-            with torch.cuda.device(device):
-                how = {**options(), **self.how}
-                load(self.source).warmup(
-                    *looks, *scalars, *self.numbers, grid=self.grid, **self.constants, **how
-                )
+            major, minor = torch.cuda.get_device_capability(device)
+            arrays = [(str(look.dtype), look.address) for look in looks]
+            asked = {"source": self.source, "capability": 10 * major + minor, "arrays": arrays}
+            asked |= {"numbers": numbers, "how": how}
+            with _short_turn():
+                kept = is_kept(asked)
+            if not kept and not process.compile(asked):
+                if process.is_stopped:
+                    return
+                _compiler.n_here += 1
+            with _short_turn(), torch.cuda.device(device):
+                made = load(self.source).warmup(*looks, *numbers, grid=self.grid, **how)
+                if made is not None:
+                    made.run  # noqa: B018  # asked for, Triton compiles what starts the kernel
         finally:
             self._compiled.set()
 
@@ -204,77 +201,90 @@ class Launch:
             self._start = made.run
 
 
-class _Look:
-    """What Triton looks at of an array: no array, whose memory a compiler must not hold."""
-
-    __slots__ = ("_address", "dtype")
-
-    def __init__(self, dtype: Any, address: int) -> None:
-        self.dtype = dtype
-        self._address = address
-
-    def data_ptr(self) -> int:
-        """An address with the same alignment."""
-        return self._address
-
-
 TURN_S = 1e-4
 """Seconds for which a compiler keeps Python's lock from others that want it. Kernels are started in
 between: each gives the lock away and would wait for it as long as Python lets a thread run (5 ms),
 ten times as long as for a program."""
+_loading = threading.Lock()
 
 
 @contextlib.contextmanager
-def short_turns() -> Iterator[None]:
-    """Threads give way to each other after a short time meanwhile."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, TURN_S))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
+def _short_turn() -> Iterator[None]:
+    """Use Triton, as the only one; threads give way to each other after a short time meanwhile."""
+    with _loading:
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(min(before, TURN_S))
+        try:
+            yield
+        finally:
+            sys.setswitchinterval(before)
+
+
+MOST_COMPILERS = 4
+CORES_OF_A_COMPILER = 4
+"""Cores for each process that compiles: programs need the others."""
 
 
 class _Compiler:
-    """A thread that compiles kernels one after another, while programs go on without them."""
+    """Threads, each with a process that compiles one kernel after another; programs go on."""
 
     def __init__(self) -> None:
         self._asked: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._served: list[tuple[threading.Thread, CompilerProcess]] = []
+        self._counting = threading.Lock()
         self.n_asked = self.n_done = 0
+        self.n_here = 0
+        """Kernels that no process compiled, but a thread here."""
 
     def put(self, launch: Launch, *how: Any) -> None:
         """Have a launch compiled."""
-        self.n_asked += 1
-        self._asked.put((launch, *how))
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="compiler", daemon=True)
-            self._thread.start()
-            atexit.register(self.close)
+        with self._counting:
+            self.n_asked += 1
+            self._asked.put((launch, *how))
+            most = min(max((os.cpu_count() or 1) // CORES_OF_A_COMPILER, 1), MOST_COMPILERS)
+            if len(self._served) >= min(most, self.n_asked - self.n_done):
+                return
+            if not self._served:
+                atexit.register(self.close)
+            process = CompilerProcess()
+            thread = threading.Thread(
+                target=self._serve, args=(process,), name="compiler", daemon=True
+            )
+            self._served.append((thread, process))
+            thread.start()
 
-    def _serve(self) -> None:
+    def _serve(self, process: CompilerProcess) -> None:
         while (one := self._asked.get()) is not None:
             launch, *how = one
-            with contextlib.suppress(Exception), short_turns():  # who launches it raises it again
-                launch.compile(*how)
-            self.n_done += 1
+            with contextlib.suppress(Exception):  # who launches it raises it again
+                launch.compile(process, *how)
+            with self._counting:
+                self.n_done += 1
 
     def close(self) -> None:
-        """Compile no more; what is being compiled is waited for: it must not outlive Python."""
+        """Compile no more. What is being loaded is waited for: it must not outlive Python."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._asked.get_nowait()
-        self._asked.put(None)
-        if self._thread is not None:
-            self._thread.join()
+        for _, process in self._served:
+            self._asked.put(None)
+            process.stop()
+        for thread, process in self._served:
+            thread.join()
+            process.close()
 
 
 _compiler = _Compiler()
 
 
 def n_compiling() -> int:
-    """Kernels that a thread compiles, or will, while programs go on without them."""
+    """Kernels that are compiled, or will be, while programs go on without them."""
     return _compiler.n_asked - _compiler.n_done
+
+
+def n_compiled_here() -> int:
+    """Kernels that a thread compiled, with Python's lock, because no process did."""
+    return _compiler.n_here
 
 
 class OneLaunch(Protocol):

@@ -24,7 +24,7 @@ from infinitensor.errors import (
 )
 from infinitensor.events import lane
 from infinitensor.ir import mesh
-from infinitensor.jit import n_compiling
+from infinitensor.jit import n_compiled_here, n_compiling
 from infinitensor.native import missed, n_begun, not_compiled, not_prebuilt, warn_once
 from infinitensor.ops.backend.blas import n_borrowed
 from infinitensor.pipeline import has_tiers
@@ -275,6 +275,7 @@ class Session(Recording):
             found["not_compiled"] = dict(not_compiled)
             found["not_prebuilt"] = dict(not_prebuilt)
             found["kernels_compiling"] = n_compiling() + n_begun()
+            found["kernels_compiled_by_threads"] = n_compiled_here() - self.compiled_here_before
             found["peak_bytes"] = {}
             found["bytes_not_pinned"] = 0
             if self._engine is not None:
@@ -294,6 +295,7 @@ class Session(Recording):
         self._recorded_before = self.seq
         self.missed_before = missed[0]
         self.borrowed_before = n_borrowed()
+        self.compiled_here_before = n_compiled_here()
 
     def _ways_so_far(self) -> dict[str, int]:
         """Calls by way. `seq` counts all that were recorded, so the rest were recorded again."""
