@@ -56,7 +56,8 @@ class Kernel:
             raise ValueError("no such word")
         target = driver.active.get_current_target()
         said = [(a.dtype, a.data_ptr()) if hasattr(a, "dtype") else a for a in args]
-        names = [name for name in ("infinitensor", "torch", "numpy") if name in sys.modules]
+        names = [name for name in ("infinitensor", "torch", "numpy")
+                 if hasattr(sys.modules.get(name), "__file__")]
         with open(os.environ["SEEN"], "a") as file:
             file.write(json.dumps([said, how, target, grid, names]) + "\\n")
 run = Kernel()

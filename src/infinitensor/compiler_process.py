@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 from typing import Any
 
 START = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
@@ -173,6 +174,9 @@ def serve() -> None:
         os.nice(NICENESS)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever Triton prints is no answer
+    # Triton asks for torch's class of tensors, which nothing here is; torch takes seconds to import
+    sys.modules["torch"] = types.ModuleType("torch")
+    sys.modules["torch"].Tensor = type("Tensor", (), {})  # type: ignore[attr-defined]
     from triton.runtime import driver
 
     no_device = _NoDevice()
