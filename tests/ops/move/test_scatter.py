@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.fake_gpu import fake_gpu
 
 import infinitensor as it
 
@@ -75,3 +76,23 @@ def test_places_outside_and_values_of_another_shape_are_refused() -> None:
 def _written(x: Any, places: list[int], values: list[float]) -> Any:
     x[it.asarray(places)] = it.asarray(values)
     return x.numpy()
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u8", "f4", "c16"])
+@pytest.mark.parametrize("tiles", [0, 13])
+def test_entries_are_added_on_a_gpu_as_numpy_adds_them(
+    dtype: str, tiles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Integers wrap; rows, several index arrays, and tiles that see a part of the entries."""
+    pytest.importorskip("torch")
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    monkeypatch.setattr(it.config, "tile_elements", tiles)
+    with fake_gpu(), it.init("cuda:0", memory="64MiB"):
+        for shape, axes in (((20,), 1), ((9, 5), 1), ((9, 5), 2)):
+            at = tuple(RNG.integers(-n, n, 70) for n in shape[:axes])
+            want = RNG.integers(0, 99, shape).astype(dtype)
+            values = RNG.integers(0, 99, (70, *shape[axes:])).astype(dtype)
+            found = it.asarray(want.copy())
+            it.add.at(found, tuple(map(it.asarray, at)), it.asarray(values))
+            np.add.at(want, at, values)
+            np.testing.assert_array_equal(found.numpy(), want)

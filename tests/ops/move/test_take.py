@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fake_gpu import fake_gpu
 from tests.ops.programs import Cut, check_cases, ops_of
 
 import infinitensor as it
@@ -212,3 +213,27 @@ def test_an_index_outside_is_found_where_nobody_waits_for_the_check() -> None:
                 it.compute(found)
         places[7] = 7
         it.compute(ours[places])
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_reads_on_a_gpu_are_numpys(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any axes, in any order of the index, along an axis that is broadcast, and repeated."""
+    pytest.importorskip("torch")
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    x = np.arange(4 * 5 * 6).reshape(4, 5, 6).astype(dtype)
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-4, 4, (7, 2)), rng.integers(-6, 6, (7, 2))
+    every: Any = slice(None)
+    with fake_gpu(), it.init("cuda:0", memory="64MiB"):
+        base, first, last = it.compute(it.asarray(x), it.asarray(a), it.asarray(b))
+        along = it.compute(it.asarray(b[:1, :1, None] % 5))
+        for _ in range(3):
+            for mine, theirs in (
+                (base[first], x[a]),
+                (base[:, :, last], x[:, :, b]),
+                (base[first, :, last], x[a, :, b]),
+                (base.transpose(2, 0, 1)[last, first], x.transpose(2, 0, 1)[b, a]),
+                (base[every, first], x[every, a]),
+                (it.take_along_axis(base, along, 1), np.take_along_axis(x, b[:1, :1, None] % 5, 1)),
+            ):
+                np.testing.assert_array_equal(it.compute(mine).numpy(), theirs)

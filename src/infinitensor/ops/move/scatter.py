@@ -221,10 +221,14 @@ def _write_torch(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> N
     """torch leaves open which of two equal indices wins: sort, keep the last of each.
 
     Its accumulating put sorts by index itself and adds in that order, so it repeats bit for bit on
-    CUDA; on the CPU it adds one after another.
+    CUDA; on the CPU it adds one after another. Integers add up to the same in any order.
     """
     if mode == "add":
-        target.index_put_(index, rows, accumulate=True)
+        is_exact = not (target.is_floating_point() or target.is_complex())
+        if is_exact and len(index) == 1 and target.dtype != torch.bool:
+            target.index_add_(0, index[0], rows)
+        else:
+            target.index_put_(index, rows, accumulate=True)
         return
     key, order = _by_place(target, index)
     last = torch.ones_like(key, dtype=torch.bool)

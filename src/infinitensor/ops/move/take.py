@@ -14,7 +14,7 @@ from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import c_strides, gather_form, is_empty
-from infinitensor.ops.move import moved_rows
+from infinitensor.ops.move import moved_rows, take_triton
 from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
@@ -30,8 +30,11 @@ def checked_index(xp: Any, index: Any, n: int, axis: int) -> Any:
     On CUDA this waits for the device: an error must not be lost. Who runs it may look later.
     """
     if lane.checks is not None and xp is not np and index.is_cuda and n and prod(index.shape):
-        lane.checks.append(bounds_of(index, -n, n))
-        return xp.remainder(index, n)
+        made = take_triton.wrap(index, n)
+        if made is None:
+            lane.checks.append(bounds_of(index, -n, n))
+            made = xp.remainder(index, n)
+        return made
     low = check_bounds(index, n, axis)
     return xp.where(index < 0, index + n, index) if low < 0 else index
 
@@ -125,17 +128,50 @@ def _take_kernel(
     if index[0] is None:
         return
     is_axis = axes == (position,)
-    if xp is np and is_axis and x is not None and moved_rows.take(x, index[0], position, out):
+    if is_axis and x is not None and moved_rows.take(x, index[0], position, out):
         return
     index = tuple(map(checked_index, (xp,) * len(axes), index, sizes, axes))
     if x is None:
         return
-    if xp is np and is_axis and x.flags.c_contiguous:  # else `take` copies x
+    if is_axis and x.flags.c_contiguous:  # else `take` copies x
         if x.size:  # NumPy refuses to take from an empty axis, even nothing
             np.take(x, index[0], axis=position, out=out, mode="clip")
         return
-    if xp is not np:
-        x, out = as_signed(x), as_signed(out)
+    _take_front(xp, x, index, out, axes, position)
+
+
+def _take_cuda(
+    xp: Any,
+    x: Any,
+    *index: Any,
+    out: Any,
+    at: At,
+    axes: tuple[int, ...],
+    position: int,
+    sizes: tuple[int, ...],
+) -> None:
+    if index[0] is None:
+        return
+    are_neighbours = axes == tuple(range(position, position + len(axes)))
+    reads = x is not None and 0 not in (*sizes, *out.shape)
+    if reads and are_neighbours and take_triton.take(x, index, sizes, position, out):
+        return
+    index = tuple(map(checked_index, (xp,) * len(axes), index, sizes, axes))
+    if x is None:
+        return
+    x, out = as_signed(x), as_signed(out)
+    if axes == (position,) and out.is_contiguous():
+        places = index[0].reshape(-1)
+        rows = out.view((*x.shape[:position], len(places), *x.shape[position + 1 :]))
+        xp.index_select(x, position, places, out=rows)
+    else:
+        _take_front(xp, x, index, out, axes, position)
+
+
+def _take_front(
+    xp: Any, x: Any, index: tuple[Any, ...], out: Any, axes: tuple[int, ...], position: int
+) -> None:
+    """Any axes, with the indexed ones brought to the front."""
     front = xp.moveaxis(x, axes, tuple(range(len(axes))))
     ndim = index[0].ndim
     chosen = front[index]
@@ -164,6 +200,7 @@ def _take_cases(rng: Any) -> list[Any]:
 @op(
     "gather",
     kernel=_take_kernel,
+    kernels={"cuda": _take_cuda},
     need=_take_need,
     moves=True,
     scratch_bytes=lambda ins, outs, params: (
@@ -258,7 +295,7 @@ def _along_kernel(xp: Any, x: Any, index: Any, out: Any, axis: int, n: int) -> N
     if xp is np:
         out[...] = np.take_along_axis(x, index, axis)
     else:
-        as_signed(out)[...] = xp.take_along_dim(as_signed(x), index, axis)
+        xp.take_along_dim(as_signed(x), index, axis, out=as_signed(out))
 
 
 @op(
