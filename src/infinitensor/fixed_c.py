@@ -16,6 +16,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 MODULES = (
     "interrupts",
+    "devices/ledger",
     "api/session/lock",
     "api/session/released",
     "api/eager/numpy_loops",

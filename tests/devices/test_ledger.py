@@ -15,6 +15,7 @@ from tests.ir.budget import examples
 
 from infinitensor import events
 from infinitensor.devices import Buffer, Ledger, open_devices
+from infinitensor.devices import ledger as ledger_file
 from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.ir.slab import slab_bytes
 
@@ -198,3 +199,76 @@ def test_two_threads_never_get_one_slab() -> None:
     assert not torn
     assert ledger.used_bytes == 0
     assert 0 < ledger.peak_bytes <= 2 * 2 * 3 * 2048
+
+
+@pytest.fixture(params=["C", "Python"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slabs at rest are handed out by C, or by what says what that does."""
+    if request.param == "Python":
+        monkeypatch.setattr(ledger_file, "_take_at_rest", lambda ledger, n_bytes: None)
+
+
+@pytest.mark.usefixtures("way")
+def test_what_is_handed_out_again_is_counted_alike() -> None:
+    ledger, device = ledger_of(1 << 13)
+    places = set()
+    for k in range(40):
+        held = [ledger.take(1024) for _ in range(1 + k % 3)]
+        places |= {buffer.block.ctypes.data for buffer in held}
+        assert all(buffer.ledger is ledger and buffer.n_bytes == 1024 for buffer in held)
+        assert not any(buffer.exported for buffer in held)
+        assert len(ledger.loans) == len(held)
+        assert ledger.used_bytes == 1024 * len(held)
+        assert ledger.used_bytes + ledger.resting_bytes == device.held_bytes
+        assert ledger.peak_bytes == 1024 * min(k + 1, 3)
+        held.clear()
+    assert (ledger.n_taken, len(places)) == (sum(1 + k % 3 for k in range(40)), 3)
+    assert device.asked == [1024] * 3
+    assert ledger.used_bytes == 0
+    assert not ledger.loans
+
+
+@pytest.mark.usefixtures("way")
+def test_what_somebody_sees_is_not_handed_out() -> None:
+    ledger, _ = ledger_of(1 << 20)
+    first, second = ledger.take(512), ledger.take(512)
+    at, seen = second.block.ctypes.data, first.block[:]
+    first.exported = True
+    del first, second
+    again = [ledger.take(512), ledger.take(512)]
+    assert again[0].block.ctypes.data == at
+    assert not any((buffer.block.ctypes.data == seen.ctypes.data) for buffer in again)
+    assert ledger.used_bytes == 3 * 512
+    del seen
+    assert ledger.used_bytes == 2 * 512
+
+
+def test_a_slab_is_not_taken_while_another_thread_counts() -> None:
+    ledger, _ = ledger_of(1 << 20)
+    ledger.take(256)
+    found: list[Buffer] = []
+    thread = threading.Thread(target=lambda: found.append(ledger.take(256)))
+    with ledger._lock:
+        thread.start()
+        thread.join(0.05)
+        assert not found
+    thread.join()
+    assert ledger.used_bytes == 256
+
+
+def test_no_slab_is_lost_to_a_collection_at_any_time() -> None:
+    """Cycles that hold buffers are found while others are taken."""
+    ledger, device = ledger_of(1 << 24)
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for k in range(300):
+            held: list[Any] = [ledger.take(256 << (k % 3))]
+            held.append(held)
+            del held
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert ledger.used_bytes == 0
+    assert device.held_bytes == ledger.resting_bytes
+    assert not ledger.loans

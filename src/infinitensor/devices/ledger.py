@@ -8,10 +8,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
+from infinitensor.config import config
 from infinitensor.devices import idle
 from infinitensor.errors import DeviceOutOfMemoryError, gib
 from infinitensor.interrupts import without_interrupts
-from infinitensor.native import IS_CHECKED
+from infinitensor.native import IS_CHECKED, extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ class Buffer:
         self.block = block
         self.ledger = ledger
         self.n_bytes = n_bytes
-        self._loan = loan = Loan(self, ledger.returned.append)
+        self._loan = loan = Loan(self, ledger.give_back)
         loan.block, loan.n_bytes, loan.exported = block, n_bytes, False
         ledger.loans[id(loan)] = loan
 
@@ -64,7 +65,27 @@ class Ledger:
     are together exactly what is held from the device, and within the budget wherever the bytes in
     use are. (Each slab is a block of the device's own: slabs carved from a common block would pin
     all of it.)
+
+    What is handed out again, as nearly everything is, C hands out (`ledger.c`) where it can be
+    compiled; what is here says what that does, and is complete.
     """
+
+    __slots__ = (
+        "__weakref__",
+        "_lent",
+        "_lock",
+        "_resting",
+        "_resting_bytes",
+        "_used_bytes",
+        "budget_bytes",
+        "device",
+        "give_back",
+        "let_go",
+        "loans",
+        "n_taken",
+        "peak_bytes",
+        "returned",
+    )
 
     def __init__(self, device: Device, budget_bytes: int) -> None:
         self.device = device
@@ -76,6 +97,7 @@ class Ledger:
         """Of all buffers that there are."""
         self.returned: deque[Loan] = deque()
         """Of buffers that are gone."""
+        self.give_back = self.returned.append
         self.n_taken = 0
         """How often somebody took memory."""
         self.let_go: Callable[[], None] = lambda: None
@@ -113,6 +135,9 @@ class Ledger:
         """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no memory left."""
         if "allocate" in events.hooks:
             events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
+        found = _take_at_rest(self, n_bytes)
+        if found is not None:
+            return found
         with without_interrupts(), self._lock:  # what is counted has an owner
             if self.returned:
                 self._let_rest()
@@ -191,3 +216,17 @@ class Ledger:
             self._resting.clear()
             self._resting_bytes = 0
             self.device.release()
+
+
+def _in_c() -> Callable[[Ledger, int], Buffer | None]:
+    """How a slab at rest becomes a buffer; None where there is more to do, as there always is
+    without C."""
+    module = None if IS_CHECKED or config.compile == "never" else extension("devices/ledger")
+    if module is None:
+        return lambda ledger, n_bytes: None
+    module.install(Ledger, Buffer, Loan)
+    found: Callable[[Ledger, int], Buffer | None] = module.take_at_rest
+    return found
+
+
+_take_at_rest = _in_c()

@@ -1,4 +1,5 @@
-/* The offsets of a Python class's slots in its objects, and methods of it in C; before every C file of the api. */
+/* The offsets of a Python class's slots in its objects, and methods of it in C; before every C file of the api, and
+   `ledger.c`. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
