@@ -99,6 +99,10 @@ class Device(Protocol):
         """A call that starts again what `work` starts here; None where that cannot be had."""
         return None
 
+    def play(self, start: Callable[[], None]) -> None:
+        """Start what was recorded."""
+        start()
+
     def synchronize(self) -> None:
         """Wait until everything started here is done."""
         return
@@ -171,6 +175,12 @@ class CudaDevice(Device):
         self.name = f"cuda:{gpu}" if number == 0 else f"cuda:{gpu}#{number}"
         self.gpu = self._torch.device("cuda", gpu)
         self._stream = _stream_of(gpu)
+
+    @cached_property
+    def _own_stream(self) -> tuple[int, int, int]:
+        """Our stream as torch's C names it."""
+        stream = self._stream
+        return stream.stream_id, stream.device_index, stream.device_type
 
     @cached_property
     def _torch(self) -> Any:
@@ -284,8 +294,27 @@ class CudaDevice(Device):
             except (RuntimeError, AssertionError):
                 return None
         pool.graphs.add(graph)
-        replay: Callable[[], None] = graph.replay
+        replay: Callable[[], None] = super(self._torch.cuda.CUDAGraph, graph).replay  # C's
         return replay
+
+    def play(self, start: Callable[[], None]) -> None:
+        """Start what was recorded, on our stream. (As in the context of `running`, of which there
+        would be one for every evaluation.)"""
+        own, c = self._own_stream, self._torch._C
+        gpu = own[1]
+        if c._cuda_getDevice() != gpu:
+            with self.running():
+                start()
+            return
+        before = c._cuda_getCurrentStream(gpu)
+        if before[0] == own[0]:
+            start()
+            return
+        c._cuda_setStream(*own)
+        try:
+            start()
+        finally:
+            c._cuda_setStream(*before)
 
     def synchronize(self) -> None:
         """Wait for our streams."""

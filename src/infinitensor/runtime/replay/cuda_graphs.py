@@ -52,7 +52,7 @@ class Recording:
     tiles; `checks`: how to see that their operands were right (`events.Lane`).
     """
 
-    __slots__ = ("_noted", "_read", "checks", "moved_bytes", "start")
+    __slots__ = ("_read", "checks", "moved_bytes", "noted", "start")
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class Recording:
         totals: Counter[Left] = Counter()
         for left, work in noted:
             totals[left] += work
-        self._noted = [(left, work // REPLAYED) for left, work in totals.items()]
+        self.noted = [(left, work // REPLAYED) for left, work in totals.items()]
 
     def is_outdone(self) -> bool:
         """Count one more start; whether steps have run so often that generated code is due."""
         due = False
-        for left, work in self._noted:
+        for left, work in self.noted:
             left.spend(work)
             due = due or left.is_done()
         return due
@@ -185,7 +185,7 @@ def work_again(
         if recording is None:
             return False
     recording.start()
-    if recording.is_outdone():
+    if recording.noted and recording.is_outdone():
         replays.forget(key)  # the next run compiles, that after it is recorded
     status.counts["bytes_moved"] += recording.moved_bytes
     status.done = bytearray(tiles.program.needed.tobytes())

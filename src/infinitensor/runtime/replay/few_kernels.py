@@ -23,20 +23,20 @@ from infinitensor.runtime.replay.cuda_graphs import (
     place_of,
     recorded,
     replays_of,
-    take_by_place,
 )
 from infinitensor.runtime.replay.one_launch import Again
 from infinitensor.runtime.state.step import SCALAR, SPAN, TILE, Steps
-from infinitensor.runtime.state.tile_table import TileTable
+from infinitensor.runtime.state.tile_table import BlankTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from infinitensor.devices import Buffer, Device, Ledger
-    from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Program
     from infinitensor.jit import OneLaunch
+    from infinitensor.runtime.replay.cuda_graphs import Recording
     from infinitensor.runtime.state.step import Out, Step
+    from infinitensor.runtime.state.tile_table import TileTable
 
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 """Events that only a `Run` reports."""
@@ -49,10 +49,9 @@ MOST_TASKS = 64
 class KeptTiles(NamedTuple):
     """A value that outlives the program."""
 
-    layout: Layout
-    dtype: np.dtype[Any]
-    outs: tuple[Out, ...]
-    """Of each of its tiles."""
+    blank: BlankTable
+    outs: tuple[tuple[int, tuple[int, ...], np.dtype[Any]], ...]
+    """Of each of its tiles: slot, shape and dtype."""
 
 
 class Start(NamedTuple):
@@ -77,10 +76,12 @@ class Few(NamedTuple):
     leaves: tuple[tuple[int, int], ...]
     """Leaf, and which of its tiles."""
     n_made: int
-    held: dict[int, KeptTiles]
-    n_slots: int
-    slots: tuple[tuple[int, tuple[int, ...]], ...]
-    """Bytes, and the slots that have so many."""
+    held: tuple[tuple[int, KeptTiles], ...]
+    """By number."""
+    slot_bytes: tuple[int, ...]
+    alike: tuple[tuple[int, ...], ...]
+    """Slots that have as many bytes as others: the same slabs mean the same memory, in whatever
+    order they rest."""
     is_launched: bool
     """Whether every task is one launch."""
     replays: Replays | None
@@ -102,38 +103,48 @@ class Few(NamedTuple):
         self, leaves: Sequence[TileTable], scalars: Sequence[Any]
     ) -> dict[int, TileTable] | None:
         """Start all kernels; the tables of what is held. None: a `Run` has to."""
-        device = self.device
         if events.hooks and not events.hooks.keys().isdisjoint(HOOKS):
             return None
         try:
             given = [leaves[leaf].arrays[k] for leaf, k in self.leaves]
             buffers = self._take()
-            lane.in_task = True
-            with device.running():
-                checks = self._replay(given, buffers, scalars)
-                if checks is None:
-                    values, outs = self._arrays(given, buffers, scalars)
-                    stream = device.stream() if self.is_launched else None
-                    if stream is None or not self._launch(values, stream):
-                        checks = lane.checks = []
-                        self._run(values, outs)
-            if checks and not _hold(checks, device):
+            checks = self._replay(given, buffers, scalars)
+            if checks is None:
+                checks = self._call(given, buffers, scalars)
+            if checks and not _hold(checks, self.device):
                 return None
         except Exception:  # it is raised again where it is explained
             return None
-        finally:
-            lane.in_task = False
-            lane.checks = None
         return self._tables(buffers)
 
     def _take(self) -> list[Any]:
-        """Memory for what is made, by slots."""
-        buffers: list[Any] = [None] * self.n_slots
-        for n_bytes, slots in self.slots:
-            taken = take_by_place(self.ledger, n_bytes, len(slots))
+        """Memory for what is made, by slots; of slots that are alike by places."""
+        take = self.ledger.take
+        buffers: list[Any] = [take(n_bytes) for n_bytes in self.slot_bytes]
+        for slots in self.alike:
+            taken = sorted([buffers[slot] for slot in slots], key=place_of)
             for slot, buffer in zip(slots, taken, strict=True):
                 buffers[slot] = buffer
         return buffers
+
+    def _call(
+        self, given: Sequence[Any], buffers: Sequence[Buffer], scalars: Sequence[Any]
+    ) -> Sequence[Callable[[], bool]]:
+        """Start the kernels one after the other; how to see that all was right."""
+        device = self.device
+        checks: list[Callable[[], bool]] = []
+        lane.in_task = True
+        try:
+            with device.running():
+                values, outs = self._arrays(given, buffers, scalars)
+                stream = device.stream() if self.is_launched else None
+                if stream is None or not self._launch(values, stream):
+                    lane.checks = checks
+                    self._run(values, outs)
+        finally:
+            lane.in_task = False
+            lane.checks = None
+        return checks
 
     def _arrays(
         self, given: Sequence[Any], buffers: Sequence[Buffer], scalars: Sequence[Any]
@@ -151,16 +162,13 @@ class Few(NamedTuple):
 
     def _tables(self, buffers: Sequence[Buffer]) -> dict[int, TileTable]:
         """The tables of what is held."""
+        tables = {}
         array = self.device.array
-        return {
-            number: TileTable(
-                layout,
-                dtype,
-                [buffers[out.slot] for out in outs],
-                [array(buffers[out.slot].block, out.shape, out.dtype) for out in outs],
-            )
-            for number, (layout, dtype, outs) in self.held.items()
-        }
+        for number, (blank, outs) in self.held:
+            homes = [buffers[slot] for slot, _, _ in outs]
+            arrays = [array(buffers[slot].block, shape, dtype) for slot, shape, dtype in outs]
+            tables[number] = blank.filled(homes, arrays)
+        return tables
 
     def _launch(self, values: list[Any], stream: int) -> bool:
         """Start all launches of before on a stream; False: some are not known."""
@@ -180,22 +188,36 @@ class Few(NamedTuple):
             places = [array.data_ptr() for array in given]
         except AttributeError:  # some of it is on the host
             return None
-        places += map(place_of, buffers)
+        for buffer in buffers:
+            places.append(buffer.block.data_ptr())
         key = (tuple(places), replays.texts(scalars))
-        recording = replays.find(key)
+        recording = replays.find(key) or self._record(key, given, buffers, scalars)
         if recording is None:
-            if not replays.is_seen(key) or not replays.has_room:
-                return None
-            lane.checks = []
-            values, outs = self._arrays(given, buffers, scalars)
-            recording = recorded(self.device, lambda: self._run(values, outs))
-            replays.keep(key, recording)
-            if recording is None:
-                return None
-        recording.start()
-        if recording.is_outdone():
+            return None
+        self.device.play(recording.start)
+        if recording.noted and recording.is_outdone():
             replays.forget(key)
         return recording.checks
+
+    def _record(
+        self, key: Any, given: Sequence[Any], buffers: Sequence[Buffer], scalars: Sequence[Any]
+    ) -> Recording | None:
+        """Record what comes a second time; None: it is the first, or that cannot be."""
+        replays = self.replays
+        assert replays is not None
+        if not replays.is_seen(key) or not replays.has_room:
+            return None
+        lane.in_task = True
+        lane.checks = []
+        try:
+            with self.device.running():
+                values, outs = self._arrays(given, buffers, scalars)
+                recording = recorded(self.device, lambda: self._run(values, outs))
+        finally:
+            lane.in_task = False
+            lane.checks = None
+        replays.keep(key, recording)
+        return recording
 
     def _run(self, values: list[Any], outs: list[list[Any]]) -> None:
         """Start the kernels of all tasks."""
@@ -246,7 +268,8 @@ def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger
         tiles = range(first, first + layout.n_tiles)
         if not made.keys() >= set(tiles):
             return None
-        held[number] = KeptTiles(layout, made[first].dtype, tuple(made[tile] for tile in tiles))
+        outs = tuple((made[t].slot, made[t].shape, made[t].dtype) for t in tiles)
+        held[number] = KeptTiles(BlankTable(layout, made[first].dtype), outs)
     starts = tuple(_start_of(step, places, n_scalars) for step in few)
     slots: dict[int, list[int]] = {}
     for slot, n_bytes in enumerate(program.slot_bytes.tolist()):
@@ -257,9 +280,9 @@ def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger
         n_scalars,
         tuple(leaves.values()),
         len(made),
-        held,
-        len(program.slot_bytes),
-        tuple((n_bytes, tuple(alike)) for n_bytes, alike in slots.items()),
+        tuple(held.items()),
+        tuple(program.slot_bytes.tolist()),
+        tuple(tuple(alike) for alike in slots.values() if len(alike) > 1),
         is_launched,
         replays_of(program, devices),
         devices[0],

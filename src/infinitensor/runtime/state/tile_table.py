@@ -380,6 +380,25 @@ class TileTable:
         return sum({id(b): b.n_bytes for b in self.buffers if b is not None}.values())
 
 
+class BlankTable:
+    """Tables that are made again and again, each of other tiles: of the same form."""
+
+    __slots__ = ("_form", "dtype", "layout")
+
+    def __init__(self, layout: Layout, dtype: np.dtype[Any]) -> None:
+        self.layout = layout
+        self.dtype = dtype
+        self._form: TableForm | None = None
+
+    def filled(self, buffers: list[Buffer | None], arrays: list[Any]) -> TileTable:
+        """The table of these tiles."""
+        table = TileTable(self.layout, self.dtype, buffers, arrays)
+        if self._form is None:
+            self._form = table.form
+        table._form = self._form
+        return table
+
+
 def _cut_out(array: Any, tile: Box, window: Box) -> Any:
     if array is None:  # the null device keeps none
         return None
