@@ -12,7 +12,13 @@ import pytest
 
 import infinitensor  # noqa: F401 - loads the C form
 from infinitensor import interrupts
-from infinitensor.interrupts import Uninterrupted, in_python, interruptible, without_interrupts
+from infinitensor.interrupts import (
+    Uninterrupted,
+    hold_in_python,
+    interruptible,
+    restore_in_python,
+    without_interrupts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,26 +41,44 @@ def held(*raised: Exception, is_pressed: bool = True) -> list[str]:
 
 
 @pytest.fixture(params=["in C", "in Python"])
-def asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """How it is asked whether handlers are those of before."""
+def holding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """How handlers are held, and given back."""
     if request.param == "in Python":
-        monkeypatch.setattr(interrupts, "_are_as_before", in_python)
-    return interrupts._are_as_before
+        monkeypatch.setattr(interrupts, "_hold", hold_in_python)
+        monkeypatch.setattr(interrupts, "_put_back", restore_in_python)
+    return interrupts._hold, interrupts._put_back
 
 
-def test_only_the_very_objects_are_as_before(asked: Any) -> None:
-    one, other = object(), object()
-    found = {1: one, 2: None, 3: other}
-    assert asked(found.get, (1, 2, 3), (one, None, other))
-    assert not asked(found.get, (1, 2, 3), (one, None, one))
-    assert not asked(found.get, (1, 2, 3), (one, None))
-    assert not asked(found.get, (1, 2, 3), ())
-    assert asked(found.get, (), ())
+def test_only_the_very_objects_are_held(holding: Any) -> None:
+    hold, _ = holding
+    one, other, ours = object(), object(), object()
+    for given, seen, is_so in [
+        ((1, 2, 3), (one, None, other), True),
+        ((1, 2, 3), (one, None, one), False),
+        ((1, 2, 3), (one, None), False),
+        ((1, 2, 3), (), False),
+        ((), (), True),
+    ]:
+        found: dict[int, Any] = {1: one, 2: None, 3: other}
+        users = {1: one, 3: other} if given else {}
+        assert hold((found.get, found.__setitem__), given, seen, users, ours) is is_so
+        assert (found[1] is ours) is (is_so and bool(given))
+        assert found[2] is None
     with pytest.raises(KeyError):
-        asked(found.__getitem__, (4,), (one,))
+        hold(({}.__getitem__, print), (4,), (one,), {}, ours)
 
 
-@pytest.mark.usefixtures("asked")
+def test_only_what_has_our_handler_is_given_back(holding: Any) -> None:
+    _, restore = holding
+    one, other, ours = object(), object(), object()
+    found = {1: ours, 2: other, 3: ours}
+    restore((found.get, found.__setitem__), {1: one, 2: one}, ours)
+    assert found == {1: one, 2: other, 3: ours}
+    with pytest.raises(KeyError):
+        restore(({}.__getitem__, print), {4: one}, ours)
+
+
+@pytest.mark.usefixtures("holding")
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2", "SIGRTMIN", "SIGRTMAX"])
 def test_a_handler_that_is_new_is_held_back_and_then_as_it_was(name: str) -> None:
     number = getattr(signal, name)

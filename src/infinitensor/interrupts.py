@@ -80,26 +80,51 @@ def _note(number: int, frame: Any) -> None:
                 work.stop()
 
 
-def in_python(
-    function: Callable[[int], Any], given: tuple[int, ...], before: tuple[Any, ...]
+_CALLS = (_signal.getsignal, _signal.signal)
+
+
+def hold_in_python(
+    calls: tuple[Callable[..., Any], Callable[..., Any]],
+    numbers: tuple[int, ...],
+    seen: tuple[Any, ...],
+    users: dict[int, Any],
+    note: Any,
 ) -> bool:
-    """Whether a function, called with each, still gives the very objects of before."""
-    return len(given) == len(before) and all(map(is_, map(function, given), before))
+    """Put our handler in the place of every one of the user's, if all handlers are as before.
+
+    Else False, and nothing is done.
+    """
+    get, put = calls
+    if len(numbers) != len(seen) or not all(map(is_, map(get, numbers), seen)):
+        return False
+    for number in users:
+        put(number, note)
+    return True
 
 
-_are_as_before = in_python
+def restore_in_python(
+    calls: tuple[Callable[..., Any], Callable[..., Any]], users: dict[int, Any], note: Any
+) -> None:
+    """Give signals that have our handler back to those of the user's."""
+    get, put = calls
+    for number, handler in users.items():
+        if get(number) is note:  # a handler may have put another in its place
+            put(number, handler)
+
+
+_hold, _put_back = hold_in_python, restore_in_python
 
 
 def look_in_c(module: Any) -> None:
     """Ask by `interrupts.c` from now on: every evaluation asks for all of 60 signals."""
-    global _are_as_before
-    _are_as_before = module.are_as_before
+    global _hold, _put_back
+    _hold, _put_back = module.hold, module.restore
 
 
-def _look_at_handlers() -> None:
-    """Find the handlers of the user's; mostly they are those of the last time."""
+def _hold_handlers() -> None:
+    """Put our handler in the places of the user's; mostly they are those of the last time."""
     global _seen
-    if not _are_as_before(_signal.getsignal, _SIGNALS, _seen):
+    while not _hold(_CALLS, _SIGNALS, _seen, _before, _note):
         seen = tuple(map(_signal.getsignal, _SIGNALS))
         _before.clear()
         for number, handler in zip(_SIGNALS, seen, strict=True):
@@ -111,9 +136,7 @@ def _look_at_handlers() -> None:
 def _restore() -> None:
     """Give signals back to their handlers; one that raises meanwhile is heard like the others."""
     try:
-        for number, handler in _before.items():
-            if _signal.getsignal(number) is _note:  # a handler may have put another in its place
-                _signal.signal(number, handler)
+        _put_back(_CALLS, _before, _note)
     except BaseException as error:
         _raised.append(error)
         _restore()
@@ -137,9 +160,7 @@ class Uninterrupted:
         if not _held:
             del _raised[:]
             try:
-                _look_at_handlers()
-                for number in _before:
-                    _signal.signal(number, _note)
+                _hold_handlers()
             except BaseException:
                 _restore()
                 _raised.clear()

@@ -9,7 +9,7 @@ import re
 import sys
 import weakref
 from collections import defaultdict
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from math import prod
 from pathlib import Path
@@ -294,8 +294,7 @@ class CudaDevice(Device):
             except (RuntimeError, AssertionError):
                 return None
         pool.graphs.add(graph)
-        replay: Callable[[], None] = super(self._torch.cuda.CUDAGraph, graph).replay  # C's
-        return replay
+        return partial(self._torch._C._CUDAGraph.replay, graph)
 
     def play(self, start: Callable[[], None]) -> None:
         """Start what was recorded, on our stream. (As in the context of `running`, of which there

@@ -246,7 +246,10 @@ class LocalEngine:
 
     def has_room(self, needs: dict[int, int]) -> bool:
         """Whether so many bytes of each device are held by nothing."""
-        return all([self.ledgers[device].has(n_bytes) for device, n_bytes in needs.items()])
+        if len(needs) == 1:  # every evaluation asks
+            ((device, n_bytes),) = needs.items()
+            return self.ledgers[device].has(n_bytes)
+        return all(self.ledgers[device].has(n_bytes) for device, n_bytes in needs.items())
 
     def memory_use(self) -> list[MemoryUse]:
         """Every memory: the devices in their order, then the lower tiers that there are."""

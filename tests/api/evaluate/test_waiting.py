@@ -7,7 +7,8 @@ import pytest
 
 import infinitensor as it
 from infinitensor.api.evaluate import waiting
-from infinitensor.api.evaluate.waiting import Walk, in_python
+from infinitensor.api.evaluate.bound_program import stored_table
+from infinitensor.api.evaluate.waiting import Walk, in_python, sight_in_python
 
 LARGE = 100_000
 
@@ -45,12 +46,34 @@ def plain(found: Walk) -> dict[str, Any]:
     return said
 
 
-@pytest.mark.skipif(waiting._fast is None, reason="no compiler")
+@pytest.mark.skipif(waiting._module is None, reason="no compiler")
 @pytest.mark.parametrize("seed", range(6))
 def test_the_walk_in_c_is_the_walk_in_python(seed: int) -> None:
     kept, leaves = recorded(seed)
     roots = [tensor._version for tensor in kept[:2]]
     assert plain(Walk._make(waiting.fields(roots))) == plain(in_python(roots))
+    del leaves
+
+
+@pytest.mark.skipif(waiting._module is None, reason="no compiler")
+@pytest.mark.parametrize("seed", range(6))
+def test_first_sight_in_c_is_that_in_python(seed: int) -> None:
+    kept, leaves = recorded(seed)
+    roots = [tensor._version for tensor in kept[:2]]
+    session, stored = kept[0]._session, []
+
+    def store(*given: Any) -> Any:
+        stored.append(given)
+        return stored_table(*given)
+
+    found = waiting.sight(roots, (1, "x"), store, session)
+    n_stored = len(stored)
+    expected = sight_in_python(roots, (1, "x"), store, session)
+    assert stored[:n_stored] == stored[n_stored:]
+    for one, other in zip(found[:4], expected[:4], strict=True):
+        assert one == other
+    assert [table.form for table in found[4]] == [table.form for table in expected[4]]
+    assert found[5] == expected[5]
     del leaves
 
 

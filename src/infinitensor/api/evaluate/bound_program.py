@@ -12,7 +12,7 @@ from infinitensor.api.evaluate.retention import (
     comes_from_lower_tier,
     worth_keeping,
 )
-from infinitensor.api.evaluate.waiting import fields
+from infinitensor.api.evaluate.waiting import fields, sight, trace_key
 from infinitensor.config import config
 from infinitensor.ir.graph import Graph, Leaf
 from infinitensor.partition import canonical_layout
@@ -42,28 +42,10 @@ class FirstSight:
 
     __slots__ = ("donated", "kept", "leaves", "recipes", "scalars", "tables", "trace_key")
 
-    def __init__(self, session: Session, roots: Sequence[Version]) -> None:
-        _, leaves, self.scalars, values, _, needed, self.donated, known_by = fields(list(roots))
-        self.leaves: list[Version] = leaves
-        self.kept: dict[int, Version] = {number: values[number] for number in needed}
+    def __init__(self, session: Session, roots: list[Version]) -> None:
+        found = sight(roots, config.key(), stored_table, session)
+        self.leaves, self.scalars, self.kept, self.donated, self.tables, self.trace_key = found
         self.recipes: Sequence[Version] = ()
-        self.tables = [leaf.table or stored_table(session, leaf) for leaf in leaves]
-        self.trace_key = _trace_key(known_by, self.kept, self.donated, self.tables, None)
-
-
-def _trace_key(
-    known_by: Any,
-    kept: Iterable[int],
-    donated: Iterable[bool],
-    tables: Iterable[TileTable],
-    limits: tuple[int, ...] | None,
-) -> Any:
-    """The key of a program, by which it is recognised when it is repeated.
-
-    Leaves are in it as they are given, whatever is seen of them.
-    """
-    forms = tuple([table.form for table in tables])
-    return (known_by, tuple(kept), tuple(donated), forms, limits, config.key())
 
 
 class Bound:
@@ -182,7 +164,8 @@ class Bound:
     @cached_property
     def trace_key(self) -> Any:
         """The key of a program, by which it is recognised when it is repeated."""
-        return _trace_key(self.known_by, self.kept, self.donated, self.tables, self.limits)
+        settings = config.key()
+        return trace_key(self.known_by, self.kept, self.donated, self.tables, self.limits, settings)
 
     def lean_key(self) -> Any:
         """The key of a program that has little room, whatever stays of its leaves."""

@@ -145,7 +145,7 @@ def _waiting(roots: Sequence[Version]) -> list[Version]:
 
 def _run(
     session: Session,
-    waiting: Sequence[Version],
+    waiting: list[Version],
     peek: bool,
     limits: tuple[int, ...] | None = None,
 ) -> None:
@@ -195,7 +195,7 @@ def _run(
     _count(session, bound, trace)
 
 
-def _run_again(session: Session, waiting: Sequence[Version]) -> tuple[Trace | None, bool]:
+def _run_again(session: Session, waiting: list[Version]) -> tuple[Trace | None, bool]:
     """Run what is recognised at first sight: its trace, and whether that has run.
 
     Where it has not, it is bound, and what is in the way found out.
@@ -405,10 +405,9 @@ def _put_away(session: Session, stopped: Stopped, run: Run) -> None:
 
 def commit(session: Session, version: Version, table: TileTable) -> None:
     """A version is computed: it lets go of its graph."""
-    few = config.small_elements
-    small = version.shape == () or prod(version.shape) <= few
-    if small and few and session.engine.mesh.kind == "cpu":
-        engine, whole = session.engine, table.whole
+    engine, few = session.engine, config.small_elements
+    if few and engine.mesh.kind == "cpu" and prod(version.shape) <= few:
+        whole = table.whole
         is_all = whole is not None and whole.shape == version.shape
         version.host = whole.copy() if is_all else engine.read(table, whole_box(version.shape))
     else:

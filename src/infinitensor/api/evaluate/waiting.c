@@ -1,12 +1,14 @@
-/* `in_python` of `api/evaluate/waiting.py`: the same numbers by the same rule, over the slots of nodes and versions. What it is known by
-   is one row of bytes, not a tuple of integers. */
+/* `in_python` and `sight_in_python` of `api/evaluate/waiting.py`: the same numbers by the same rule, over the slots of nodes and
+   versions. What it is known by is one row of bytes, not a tuple of integers. */
 
 #include "api/session/slots.h"
 
 enum { V_EXPORTED, V_LIVE, V_NODE, V_READERS, V_TABLE, N_VERSION };
 enum { O_ACCESSES, O_CALL, O_INPUTS, O_OP, O_OUTS, O_REGION, O_SEQ, N_NODE };
-static Py_ssize_t version_at[N_VERSION], node_at[N_NODE];
-static PyTypeObject *version_type;
+enum { T_FORM, N_TABLE };
+static Py_ssize_t version_at[N_VERSION], node_at[N_NODE], table_at[N_TABLE];
+static PyTypeObject *version_type, *table_type;
+static PyObject *form_name;
 
 #define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
 #define V(object, field) AT(object, version_at[field])
@@ -233,45 +235,111 @@ static PyObject *list_of(const Row *row) {
     return made;
 }
 
-/* walk(roots) */
-static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *roots) {
+/* Walk from the roots; new: the nodes, or NULL with an error. */
+static PyObject *find(Found *found, PyObject *roots) {
     if (!PyList_CheckExact(roots)) return PyErr_Format(PyExc_TypeError, "roots are a list");
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(roots); i++)
         if (Py_TYPE(PyList_GET_ITEM(roots, i)) != version_type)
             return PyErr_Format(PyExc_TypeError, "roots are versions");
-    PyObject *nodes = nodes_of(roots), *made = NULL;
-    Found found = {.leaves = PyList_New(0), .scalars = PyList_New(0), .values = PyList_New(0)};
-    int bad = !nodes || !found.leaves || !found.scalars || !found.values;
+    PyObject *nodes = nodes_of(roots);
+    found->leaves = PyList_New(0), found->scalars = PyList_New(0), found->values = PyList_New(0);
+    int bad = !nodes || !found->leaves || !found->scalars || !found->values;
     for (Py_ssize_t i = 0; !bad && i < PyList_GET_SIZE(nodes); i++)
-        bad = add_node(&found, PyList_GET_ITEM(nodes, i));
-    if (!bad) {
-        Py_ssize_t n_bytes = found.key.n * sizeof *found.key.items;
-        made = Py_BuildValue("OOOONNNN", nodes, found.leaves, found.scalars, found.values,
-                             list_of(&found.reads), needed_of(&found, roots), free_of(&found),
-                             PyBytes_FromStringAndSize((char *)found.key.items, n_bytes));
-    }
-    free_table(&found.numbers);
-    PyMem_Free(found.key.items), PyMem_Free(found.reads.items), PyMem_Free(found.leaf_numbers.items);
-    Py_XDECREF(nodes), Py_XDECREF(found.leaves), Py_XDECREF(found.scalars), Py_XDECREF(found.values);
+        bad = add_node(found, PyList_GET_ITEM(nodes, i));
+    if (bad) Py_CLEAR(nodes);
+    return nodes;
+}
+
+static PyObject *key_of(const Found *found) {
+    return PyBytes_FromStringAndSize((char *)found->key.items, found->key.n * sizeof *found->key.items);
+}
+
+static void let_go(Found *found) {
+    free_table(&found->numbers);
+    PyMem_Free(found->key.items), PyMem_Free(found->reads.items), PyMem_Free(found->leaf_numbers.items);
+    Py_XDECREF(found->leaves), Py_XDECREF(found->scalars), Py_XDECREF(found->values);
+}
+
+/* walk(roots) */
+static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *roots) {
+    Found found = {0};
+    PyObject *made = NULL, *nodes = find(&found, roots);
+    if (nodes)
+        made = Py_BuildValue("OOOONNNN", nodes, found.leaves, found.scalars, found.values, list_of(&found.reads),
+                             needed_of(&found, roots), free_of(&found), key_of(&found));
+    let_go(&found);
+    Py_XDECREF(nodes);
     return made;
 }
 
-/* install(Version, Node) */
+/* New: the values that have these numbers, by number. */
+static PyObject *kept_of(const Found *found, PyObject *needed) {
+    PyObject *kept = PyDict_New();
+    for (Py_ssize_t i = 0; kept && i < PyList_GET_SIZE(needed); i++) {
+        PyObject *number = PyList_GET_ITEM(needed, i);
+        if (PyDict_SetItem(kept, number, PyList_GET_ITEM(found->values, PyLong_AsSsize_t(number)))) Py_CLEAR(kept);
+    }
+    return kept;
+}
+
+/* New: the tables of leaves, which `store(session, leaf)` gives where they have none. */
+static PyObject *tables_of(PyObject *leaves, PyObject *store, PyObject *session) {
+    PyObject *tables = PyList_New(PyList_GET_SIZE(leaves));
+    for (Py_ssize_t i = 0; tables && i < PyList_GET_SIZE(leaves); i++) {
+        PyObject *leaf = PyList_GET_ITEM(leaves, i), *table = V(leaf, V_TABLE);
+        table = table && table != Py_None ? Py_NewRef(table) : PyObject_CallFunctionObjArgs(store, session, leaf, NULL);
+        if (!table) Py_CLEAR(tables);
+        else PyList_SET_ITEM(tables, i, table);
+    }
+    return tables;
+}
+
+/* New: what plans know of the tables. */
+static PyObject *forms_of(PyObject *tables) {
+    PyObject *forms = PyTuple_New(PyList_GET_SIZE(tables));
+    for (Py_ssize_t i = 0; forms && i < PyTuple_GET_SIZE(forms); i++) {
+        PyObject *table = PyList_GET_ITEM(tables, i), *form = Py_TYPE(table) == table_type ? AT(table, table_at[T_FORM]) : NULL;
+        form = form && form != Py_None ? Py_NewRef(form) : PyObject_GetAttr(table, form_name);
+        if (!form) Py_CLEAR(forms);
+        else PyTuple_SET_ITEM(forms, i, form);
+    }
+    return forms;
+}
+
+/* sight(roots, settings, store, session) */
+static PyObject *sight(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n != 4) return PyErr_Format(PyExc_TypeError, "sight takes roots, settings, a function and a session");
+    Found found = {0};
+    PyObject *nodes = find(&found, args[0]), *made = NULL;
+    PyObject *needed = nodes ? needed_of(&found, args[0]) : NULL, *is_free = needed ? free_of(&found) : NULL;
+    PyObject *tables = is_free ? tables_of(found.leaves, args[2], args[3]) : NULL, *forms = tables ? forms_of(tables) : NULL;
+    if (forms)
+        made = Py_BuildValue("OONOO(NNNOOO)", found.leaves, found.scalars, kept_of(&found, needed), is_free, tables, key_of(&found),
+                             PyList_AsTuple(needed), PyList_AsTuple(is_free), forms, Py_None, args[1]);
+    let_go(&found);
+    Py_XDECREF(nodes), Py_XDECREF(needed), Py_XDECREF(is_free), Py_XDECREF(tables), Py_XDECREF(forms);
+    return made;
+}
+
+/* install(Version, Node, TileTable) */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *version, *node;
+    PyObject *version, *node, *table;
     static const char *const of_version[] = {"exported", "live", "node", "readers", "table"};
     static const char *const of_node[] = {"accesses", "call", "inputs", "op", "outs", "region", "seq"};
-    if (!PyArg_ParseTuple(args, "OO", &version, &node) ||
-        find_slots(version, of_version, version_at, N_VERSION) ||
-        find_slots(node, of_node, node_at, N_NODE))
+    static const char *const of_table[] = {"_form"};
+    if (!PyArg_ParseTuple(args, "OOO", &version, &node, &table) ||
+        find_slots(version, of_version, version_at, N_VERSION) || find_slots(node, of_node, node_at, N_NODE) ||
+        find_slots(table, of_table, table_at, N_TABLE) || !(form_name = PyUnicode_InternFromString("form")))
         return NULL;
     version_type = (PyTypeObject *)version;
+    table_type = (PyTypeObject *)table;
     Py_INCREF(args); /* they stay */
     Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {{"install", install, METH_VARARGS, NULL},
                                 {"walk", walk, METH_O, NULL},
+                                {"sight", (PyCFunction)(void (*)(void))sight, METH_FASTCALL, NULL},
                                 {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_waiting", .m_size = -1, .m_methods = methods};
 

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infinitensor.api.session.extensions import load_beside
 from infinitensor.api.session.version import Node, Version
+from infinitensor.runtime import TileTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from infinitensor.api.session.session import Session
 
 
 class Walk(NamedTuple):
@@ -100,16 +103,46 @@ def in_python(roots: list[Version]) -> Walk:
     return Walk(nodes, leaves, scalars, values, reads, needed, is_free, tuple(known_by))
 
 
-def _in_c() -> Callable[[list[Version]], Any] | None:
-    module = load_beside(__file__)
-    if module is None:
-        return None
-    module.install(Version, Node)
-    found: Callable[[list[Version]], Any] = module.walk
-    return found
+def sight_in_python(
+    roots: list[Version],
+    settings: Any,
+    store: Callable[[Session, Version], TileTable],
+    session: Session,
+) -> tuple[Any, ...]:
+    """What a program that has run is found by.
+
+    Its leaves, scalars, what is kept of it by number, which leaves are used up, their tables, and
+    the key. All that is needed is kept, and what is free is used up; leaves that have no tables are
+    stored.
+    """
+    _, leaves, scalars, values, _, needed, is_free, known_by = fields(roots)
+    kept = {number: values[number] for number in needed}
+    tables = [leaf.table or store(session, leaf) for leaf in leaves]
+    key = trace_key(known_by, kept, is_free, tables, None, settings)
+    return leaves, scalars, kept, is_free, tables, key
 
 
-_fast = _in_c()
-fields: Callable[[list[Version]], tuple[Any, ...]] = _fast or in_python
+def trace_key(
+    known_by: Any,
+    kept: Iterable[int],
+    donated: Iterable[bool],
+    tables: Iterable[TileTable],
+    limits: tuple[int, ...] | None,
+    settings: Any,
+) -> Any:
+    """The key of a program, by which it is recognised when it is repeated.
+
+    Leaves are in it as they are given, whatever is seen of them.
+    """
+    forms = tuple([table.form for table in tables])
+    return (known_by, tuple(kept), tuple(donated), forms, limits, settings)
+
+
+_module = load_beside(__file__)
+if _module is not None:
+    _module.install(Version, Node, TileTable)
+fields: Callable[[list[Version]], tuple[Any, ...]] = in_python if _module is None else _module.walk
 """The walk from the roots back to what is stored: the fields of a `Walk`. (Every evaluation asks,
 and to name them takes a fifth of the time.)"""
+sight: Callable[..., tuple[Any, ...]] = sight_in_python if _module is None else _module.sight
+"""The walk, and what a program that has run is found by: one call."""

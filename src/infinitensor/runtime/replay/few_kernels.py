@@ -167,7 +167,7 @@ class Few(NamedTuple):
         for number, (blank, outs) in self.held:
             homes = [buffers[slot] for slot, _, _ in outs]
             arrays = [array(buffers[slot].block, shape, dtype) for slot, shape, dtype in outs]
-            tables[number] = blank.filled(homes, arrays)
+            tables[number] = blank.fill(homes, arrays)
         return tables
 
     def _launch(self, values: list[Any], stream: int) -> bool:

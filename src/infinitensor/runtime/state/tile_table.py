@@ -390,7 +390,7 @@ class BlankTable:
         self.dtype = dtype
         self._form: TableForm | None = None
 
-    def filled(self, buffers: list[Buffer | None], arrays: list[Any]) -> TileTable:
+    def fill(self, buffers: list[Any], arrays: list[Any]) -> TileTable:
         """The table of these tiles."""
         table = TileTable(self.layout, self.dtype, buffers, arrays)
         if self._form is None:
