@@ -101,6 +101,11 @@ def atomic_min(pointer: Pointer, values: Any, mask: Any = None, sem: str = "") -
     np.minimum.at(pointer.memory, places, chosen)
 
 
+def atomic_max(pointer: Pointer, values: Any, mask: Any = None, sem: str = "") -> None:
+    _, places, chosen = pointer.chosen(mask, values)
+    np.maximum.at(pointer.memory, places, chosen)
+
+
 def _keeping_dtype(function: Callable[..., Any]) -> Callable[..., Block]:
     """Sums of int32 are int32, as they are on a GPU."""
     return lambda values, axis: block(function(values, axis), np.asarray(values).dtype)
@@ -136,6 +141,8 @@ def language(n_programs: int) -> SimpleNamespace:
         store=store,
         atomic_add=atomic_add,
         atomic_min=atomic_min,
+        atomic_max=atomic_max,
+        histogram=lambda values, n: block(np.bincount(values, minlength=n), np.int32),
         where=lambda *given: block(np.where(*given)),
         maximum=lambda a, b, propagate_nan=None: np.maximum(a, b),
         minimum=lambda a, b, propagate_nan=None: np.minimum(a, b),

@@ -17,6 +17,7 @@ from infinitensor.dtypes import float32, int64, result_type
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.reduction import plain_combine
+from infinitensor.ops.reduce.histogram_triton import count_values
 from infinitensor.ops.table.checks import host_values_of, is_on_host
 from infinitensor.ops.table.registry import Array, op, program
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 FLOAT = np.dtype(np.float64)
 FEW_COUNTS = 4096
 """So many counts are made while the largest value is looked for: it is mostly among them."""
+PART_WEIGHTS = 64
+"""Weights of a bin, in the mean, that a GPU adds one after another."""
+MOST_LINE_PARTS = 1024
+"""Into which a line is divided for that."""
 
 
 # --- counts -----------------------------------------------------------------------------------
@@ -40,7 +45,30 @@ def _count_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any]:
         number = np.zeros(n, int64)
         count(np.ascontiguousarray(x), x.size, n, number)
         return (number,)
-    return (xp.bincount(x[(x >= 0) & (x < n)], minlength=n),)
+    if xp is np:
+        return (np.bincount(x[(x >= 0) & (x < n)], minlength=n),)
+    found = count_values(x, n)
+    return (_count_torch(xp, x, n) if found is None else found[0],)
+
+
+def _count_torch(xp: Any, x: Any, n: int) -> Any:
+    """The same without waiting for the device, as `bincount` does."""
+    one = xp.ones((1,), dtype=xp.int64, device=x.device)
+    number = xp.zeros(n + 2, dtype=xp.int64, device=x.device)
+    return number.index_add_(0, x.clamp(-1, n) + 1, one.expand(x.shape))[1:-1]
+
+
+def _add_torch(xp: Any, x: Any, weights: Any, n: int) -> Any:
+    """Sums of weights in one order: of parts of the line, so that sums of few bins are made side
+    by side, then of these."""
+    n_parts = max(min(len(x) // (PART_WEIGHTS * (n + 2)), MOST_LINE_PARTS), 1)
+    place = x.clamp(-1, n) + 1
+    if n_parts > 1:
+        at = xp.arange(len(x), device=x.device)
+        place = place * n_parts + at * n_parts // len(x)
+    sums = xp.zeros((n + 2) * n_parts, dtype=xp.float64, device=x.device)
+    sums.index_put_((place,), weights, accumulate=True)
+    return sums.view(n + 2, n_parts).sum(1)[1:-1]
 
 
 def _sums_kernel(xp: Any, x: Any, weights: Any, axes: Any, n: int) -> tuple[Any, Any]:
@@ -54,17 +82,25 @@ def _sums_kernel(xp: Any, x: Any, weights: Any, axes: Any, n: int) -> tuple[Any,
         sums, ends = np.zeros(n, FLOAT), np.empty(2, int64)
         add(np.ascontiguousarray(x), x.size, n, sums, np.ascontiguousarray(weights), ends)
         return sums, ends
+    if xp is not np:
+        return _add_torch(xp, x, weights, n), xp.stack(xp.aminmax(x))
     inside = (x >= 0) & (x < n)
-    sums = xp.bincount(x[inside], weights[inside], minlength=n)
-    return sums.astype(FLOAT) if xp is np else sums, xp.stack([x.min(), x.max()])
+    made = np.bincount(x[inside], weights[inside], minlength=n)
+    return made.astype(FLOAT), np.stack([x.min(), x.max()])
 
 
 def _weighted_kernel(xp: Any, x: Any, weights: Any, axes: Any, n: int) -> tuple[Any]:
+    if xp is not np:
+        return (_add_torch(xp, x, weights.to(xp.float64), n),)
     return _sums_kernel(xp, x, weights, axes, n)[:1]
 
 
 def _count_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     return 48 * ins[0].n_elements + 16 * int(params["n"]) + 256
+
+
+def _count_scratch_cuda(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    return 128 * ins[0].n_elements + 32 * int(params["n"]) + 4096
 
 
 def _count_cases(rng: Any) -> list[Any]:
@@ -88,6 +124,7 @@ def _count_call(n: int, dtype: np.dtype[Any], *specs: Spec) -> Call:
     kernel=_count_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_count_scratch,
+    scratches={"cuda": _count_scratch_cuda},
     moves=True,
     cost=4.0,
     cases=_count_cases,
@@ -108,6 +145,7 @@ def _weighted_cases(rng: Any) -> list[Any]:
     kernel=_weighted_kernel,
     combine=plain_combine("sum", exact=False),
     scratch_bytes=_count_scratch,
+    scratches={"cuda": _count_scratch_cuda},
     moves=True,
     cost=4.0,
     cases=_weighted_cases,
@@ -124,8 +162,10 @@ def _ends_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any, Any]:
         number, ends = np.zeros(n, int64), np.empty(2, int64)
         count(np.ascontiguousarray(x), x.size, n, number, ends)
         return number, ends
-    ends = xp.stack([x.min(), x.max()])
-    return (*_count_kernel(xp, x, axes=axes, n=n), ends)
+    if xp is np:
+        return (*_count_kernel(xp, x, axes=axes, n=n), np.stack([x.min(), x.max()]))
+    found = count_values(x, n)
+    return (_count_torch(xp, x, n), xp.stack(xp.aminmax(x))) if found is None else found
 
 
 def _merge_ends(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -139,6 +179,7 @@ def _merge_ends(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, A
     kernel=_ends_kernel,
     combine=Combine("counts and ends", _merge_ends, exact=True),
     scratch_bytes=_count_scratch,
+    scratches={"cuda": _count_scratch_cuda},
     moves=True,
     cost=4.0,
     cases=lambda rng: _count_cases(rng)[:2],
@@ -155,6 +196,7 @@ def _count_and_ends(x: Spec, n: int) -> Call:
     kernel=_sums_kernel,
     combine=Combine("sums and ends", _merge_ends, exact=False),
     scratch_bytes=_count_scratch,
+    scratches={"cuda": _count_scratch_cuda},
     moves=True,
     cost=4.0,
     cases=lambda rng: _weighted_cases(rng)[:2],
@@ -200,7 +242,7 @@ def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any) -> tuple[Any]:
     else:
         x = x.to(edges.dtype)
         found = xp.searchsorted(edges.contiguous(), x.contiguous(), right=True) - 1
-    found[x == edges[-1]] = n - 1
+    found = xp.where(x == edges[-1], n - 1, found)
     return _count_kernel(xp, found, axes=axes, n=n)
 
 
@@ -208,7 +250,7 @@ def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any) -> tuple[Any]:
     "reduction",
     kernel=_bin_kernel,
     combine=plain_combine("sum", exact=True),
-    scratch_bytes=lambda ins, outs, params: 80 * ins[0].n_elements + 24 * ins[1].n_elements + 256,
+    scratch_bytes=lambda ins, outs, params: 80 * ins[0].n_elements + 40 * ins[1].n_elements + 4096,
     moves=True,
     cost=8.0,
     cases=lambda rng: [

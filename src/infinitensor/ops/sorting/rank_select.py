@@ -19,6 +19,7 @@ from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import as_signed, dtype_of
 from infinitensor.ops.forms.gather import gather_form, is_empty
 from infinitensor.ops.forms.reduction import plain_combine
+from infinitensor.ops.sorting.select_triton import select_in_lines
 from infinitensor.ops.sorting.sort import pieces, run_hull, torch_sort
 from infinitensor.ops.sorting.sort_triton import sort_short_lines
 from infinitensor.ops.table.registry import op
@@ -90,7 +91,7 @@ def _select_kernel(xp: Any, x: Any, out: Any, ranks: tuple[int, ...]) -> None:
         out[...] = np.partition(x, chosen, -1)[..., chosen]
     elif len(chosen) > MOST_RANKS:
         as_signed(out)[...] = as_signed(torch_sort(x, -1))[..., chosen]
-    elif chosen and not sort_short_lines(x, out, -1, ranks):
+    elif chosen and not (sort_short_lines(x, out, -1, ranks) or select_in_lines(x, out, ranks)):
         in_order, made = as_signed(torch_sort(x, -1)), as_signed(out)
         for k, rank in enumerate(chosen):  # a list as an index makes the GPU wait for it
             made[..., k] = in_order[..., rank]

@@ -89,7 +89,7 @@ _sort = Launches(_launch)
 
 
 @lru_cache
-def _order_of(dtype: Any) -> tuple[int, int]:
+def order_of(dtype: Any) -> tuple[int, int]:
     """The bits of infinity, of a float, and those that are flipped in an unsigned integer."""
     bits = 8 * dtype.itemsize
     if dtype.is_floating_point:
@@ -109,7 +109,7 @@ def sort_short_lines(x: Any, out: Any, axis: int, ranks: tuple[int, ...] = ()) -
         return False
     whole = getattr(torch, f"int{8 * x.element_size()}")
     tiles = (x.view(whole), out.view(whole))
-    kind = (x.numel() // n, n, prod(x.shape[axis:][1:]), *_order_of(x.dtype), *ranks)
+    kind = (x.numel() // n, n, prod(x.shape[axis:][1:]), *order_of(x.dtype), *ranks)
     launch = _sort.get(kind, tiles)
     if not can_start(launch, tiles):
         return False
