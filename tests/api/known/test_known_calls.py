@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+import operator
 import sys
 import threading
 import weakref
@@ -553,3 +554,72 @@ def test_a_known_op_is_asked_for_bfloat16_as_before() -> None:
         assert it.argmax(x) == LARGE - 1
         assert it.sort(x.astype(it.bfloat16)).dtype == it.bfloat16
         assert it.sort(x).dtype == np.float32
+
+
+def n_recorded(call: Callable[..., it.Tensor], *args: Any) -> tuple[it.Tensor, int]:
+    """The result of a call that was made twice before, and how many nodes were recorded anew."""
+    for _ in range(2):
+        call(*args)
+    it.stats(reset=True)
+    made = call(*args)
+    return made, it.stats()["ways"]["recorded"]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "i2", "i8", "u1", "?"])
+@pytest.mark.parametrize("of", ["f2", "f4", "f8", "c16", "i4", "u8", "?"])
+def test_calls_with_numpys_numbers_and_arrays_are_known_the_second_time(
+    dtype: str, of: str
+) -> None:
+    values = (np.arange(LARGE) % 7).astype(dtype)
+    number, row = np.dtype(of).type(3), (np.arange(LARGE) % 5).astype(of)
+    x = it.asarray(values)
+    calls: list[Callable[[Any, Any], Any]] = [operator.mul, lambda a, b: b + a, operator.ne]
+    for given in (number, row):
+        for call in calls:
+            expected = call(values, given)
+            made, n = n_recorded(call, x, given)
+            assert made.dtype == expected.dtype
+            np.testing.assert_array_equal(made.numpy(), expected)
+            has_loops_dtype = given is row or np.result_type(values, number) == number.dtype
+            assert n == 0 or not has_loops_dtype
+    where = values > 1
+    made, _ = n_recorded(it.where, it.asarray(where), number, x)
+    np.testing.assert_array_equal(made.numpy(), np.where(where, number, values))
+
+
+def test_numpys_numbers_of_other_dtypes_are_other_calls() -> None:
+    values = np.arange(LARGE, dtype=np.float32)
+    x = it.asarray(values)
+    for _ in range(3):
+        for number in (2.5, np.float32(2.5), np.float64(2.5), np.float16(2.5), np.float64(np.nan)):
+            expected = values * number
+            made = x * number
+            assert made.dtype == expected.dtype
+            np.testing.assert_array_equal(made.numpy(), expected)
+    with pytest.raises(ValueError, match="broadcast"):
+        x * np.ones(3)
+
+
+@pytest.mark.parametrize("shape", [(LARGE,), (400, 300), (0, 3)])
+def test_copies_and_casts_are_known_the_second_time(shape: tuple[int, ...]) -> None:
+    values = np.arange(np.prod(shape)).reshape(shape) * 0.75
+    x = it.asarray(values)
+    for of in (values, values.T):
+        seen = x if of is values else x.T
+        made, n = n_recorded(seen.copy)
+        np.testing.assert_array_equal(made.numpy(), of)
+        assert n == 0
+        for dtype in ("f4", "i8", "?", "c8"):
+            made, n = n_recorded(seen.astype, dtype)
+            assert made.dtype == dtype
+            np.testing.assert_array_equal(made.numpy(), of.astype(dtype))
+            assert n == 0
+
+
+def test_copies_without_axes_are_arrays() -> None:
+    x = (it.asarray(np.arange(LARGE) * 0.5) + 1)[3:4].reshape(())
+    for made in (x.copy(), x.astype("f4"), x.copy(), x.astype("f4")):
+        assert not made._is_value
+        made[...] = 7
+        assert float(made) == 7
+    assert float(x) == 2.5

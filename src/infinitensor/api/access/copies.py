@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.access.compute_first import compute_parts_read_often
-from infinitensor.api.record.late import new_tensor
-from infinitensor.api.record.record import host_view, record, store_on_host
-from infinitensor.api.session.call_cache import cached_rule
+from infinitensor.api.record.late import call_op, new_tensor
+from infinitensor.api.record.record import host_view, store_on_host
 from infinitensor.api.session.cell import Ref, guard
 from infinitensor.api.session.version import Version
 from infinitensor.config import config
 from infinitensor.dtypes import can_cast, dtype_of
 from infinitensor.errors import LayoutError
 from infinitensor.ir.layout import Layout
-from infinitensor.ir.op import Spec
 from infinitensor.ir.region import grid_shape, whole_box
 from infinitensor.ir.view import of_picked, structure, take
-from infinitensor.ops.table.registry import TABLE
 from infinitensor.partition import canonical_layout
 from infinitensor.runtime import TileTable
 from infinitensor.storage import Part
@@ -42,9 +39,8 @@ def copy_tensor(tensor: AnyTensor) -> AnyTensor:
     if values is not None:
         tensor._session.ways["numpy"] += 1
         return new_tensor(tensor, store_on_host(tensor._session, values))
-    op = TABLE["_copy"]
-    call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),))
-    return new_tensor(tensor, record(tensor._session, op, call, [tensor._ref()])[0])
+    made: AnyTensor = call_op("_copy", tensor)
+    return _as_array(made)
 
 
 def _copy_few(tensor: BaseTensor) -> np.ndarray | None:
@@ -77,9 +73,14 @@ def cast(tensor: AnyTensor, dtype: np.dtype[Any], copy: bool, casting: str) -> A
             np.exceptions.ComplexWarning,
             stacklevel=3,
         )
-    op = TABLE["_cast"]
-    call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),), dtype)
-    return new_tensor(tensor, record(tensor._session, op, call, [tensor._ref()])[0])
+    made: AnyTensor = call_op("_cast", tensor, dtype=dtype)
+    return _as_array(made)
+
+
+def _as_array(made: AnyTensor) -> AnyTensor:
+    """A tensor that nobody else has, as an array though it may have no axes."""
+    made._is_value = False
+    return made
 
 
 def store_in_tiles(session: Session, values: Any) -> Version:

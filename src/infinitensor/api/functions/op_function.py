@@ -94,7 +94,7 @@ def public_function(op: Op) -> Callable[..., Any]:
     """The function users call for an op of the table: a ufunc where NumPy has one."""
     if op.kind == "program":
         made = _program_function(op)
-    elif op.kind == "elementwise":
+    elif op.kind == "elementwise" and len(inspect.signature(op.rule).parameters) == len(op.arrays):
         made = _elementwise_function(op)
     else:
         made = _op_function(op)
@@ -189,6 +189,11 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
             raise TypeError(
                 f"{op.name}() takes {n_args} arguments ({', '.join(names)}), got {len(args)}"
             )
+        if np.ndarray in map(type, args):  # a call is known by the tensors that they become
+            args = tuple(map(_as_tensor, args))
+            made = quick.call_again(args, NO_OPTIONS)
+            if made is not None:
+                return made
         session = session_of(args)
         if is_equality and (args[0] is None) != (args[1] is None):
             other = asarray(args[0] if args[1] is None else args[1])
@@ -215,6 +220,11 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
     function.__signature__ = inspect.signature(op.rule)  # type: ignore[attr-defined]
     function.quick = quick  # type: ignore[attr-defined]
     return function
+
+
+def _as_tensor(value: Any) -> Any:
+    """An array of NumPy's as the operand that it becomes."""
+    return asarray(value) if type(value) is np.ndarray and value.dtype.kind in "biufc" else value
 
 
 def _by_name(

@@ -110,7 +110,7 @@ _SEQUENCES = (list, tuple)
 class Quick:
     """The calls of one op that are known, by the kinds of their operands and the other arguments.
 
-    An operand is a tensor or, of an elementwise op (`takes_scalars`), a Python number; tensors in a
+    An operand is a tensor or, of an elementwise op (`takes_scalars`), a number; tensors in a
     list or tuple are operands as if they stood alone.
     """
 
@@ -144,15 +144,18 @@ class Quick:
         return tuple(key), session
 
     def learn(self, args: tuple[Any, ...], options: dict[str, Any], call: Call) -> None:
-        """Remember a call; only of tensors given by position, and Python numbers."""
+        """Remember a call; only of tensors given by position, and numbers.
+
+        Those are Python's, or NumPy's of the dtype that is computed in.
+        """
         args = unpacked(args)
         shapes: list[tuple[int, ...]] = []
-        for x in args:
+        for i, x in enumerate(args):
             kind = type(x)
             if kind is Tensor:
                 shapes.append(x._shape)
             elif self.takes_scalars:
-                if kind is not int and kind is not float:
+                if kind is not int and kind is not float and kind is not call.loop[i].type:
                     return
                 shapes.append(())
         if (
