@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from tests.fake_gpu import fake_gpu
 from tests.on_gpu import same, some
+from tests.triton_in_numpy import triton_in_numpy
 
 import infinitensor as it
 from infinitensor import jit
 from infinitensor.ir.mesh import Target, Tools
-from infinitensor.tasking.triton import triton_group
+from infinitensor.tasking.triton import triton_group, triton_launch
 
 
 def test_what_several_steps_read_alike_is_one_argument(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,3 +177,38 @@ def test_what_is_not_generated_is_counted(always: None) -> None:
         return [(x << 3) * 2 + 1]
 
     assert same(f, np.arange(1, 50))["eager_fallbacks"] == 1
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_reductions_that_are_the_same_in_any_order_are_compiled_beside(
+    monkeypatch: pytest.MonkeyPatch, axis: int | None
+) -> None:
+    """Steps run until all their kernels are there; sums of floats are not asked for."""
+    asked: list[Any] = []
+
+    def is_there(launch: Any, *given: Any) -> bool:
+        asked.append(launch)
+        return asked.count(launch) > 2
+
+    monkeypatch.setattr(triton_launch, "can_start", is_there)
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    x = some(300, 70)
+    programs: list[Any] = [
+        lambda xp, x: xp.any(x > 2, axis=axis),
+        lambda xp, x: xp.all(x * 2 < 5, axis=axis),
+        lambda xp, x: xp.count_nonzero(x > 0.5, axis=axis),
+        lambda xp, x: xp.sum(xp.where(x > 0, 3, -4), axis=axis),
+    ]
+    with fake_gpu(plans_triton=True), triton_in_numpy() as launches, it.init("cuda:0"):
+        tensor = it.compute(it.asarray(x))
+        for program in programs:
+            wanted, before = program(np, x), len(launches)
+            for _ in range(6):
+                found = it.compute(program(it, tensor)).numpy()
+                np.testing.assert_array_equal(found, wanted)
+                assert found.dtype == wanted.dtype
+            assert len(launches) > before
+        n_asked = len(asked)
+        for _ in range(4):
+            it.compute(it.sum(tensor * 2, axis=axis))
+        assert len(asked) == n_asked

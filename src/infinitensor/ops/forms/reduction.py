@@ -402,9 +402,14 @@ def ptp(xp: Any, a: Array, axis: Any = None, keepdims: bool = False) -> Any:
 # --- truth ------------------------------------------------------------------------------------
 
 
+def _truths(xp: Any, x: Any) -> Any:
+    """Where values of a GPU are not zero."""
+    return x if x.dtype == xp.bool else x != 0
+
+
 def _cuda_truth(name: str) -> Callable[..., Any]:
     def kernel(xp: Any, x: Any, axes: Any, dtype: Dtype) -> tuple[Any]:
-        return (getattr(rows_of(x != 0, axes), name)(-1),)
+        return (getattr(rows_of(_truths(xp, x), axes), name)(-1),)
 
     return kernel
 
@@ -450,7 +455,7 @@ _truth(
 def _count_kernel(xp: Any, x: Any, axes: Any) -> tuple[Any]:
     if xp is np:
         return (np.asarray(np.add.reduce(x != 0, axis=axes, dtype=np.int64)),)
-    return (rows_of(x != 0, axes).sum(-1),)
+    return (rows_of(_truths(xp, x), axes).sum(-1),)
 
 
 @op(

@@ -35,7 +35,9 @@ from infinitensor.tasking.kernels.thread_scratch import scratch
 from infinitensor.tasking.kernels.work_left import PAID_OFF, WorkLeft, left_of, left_on_gpu
 from infinitensor.tasking.triton.triton_group import (
     Awaited,
+    AwaitedReduction,
     Generated,
+    ReducedRun,
     generate_or_steps,
     mapped_run,
     reduced_run,
@@ -139,8 +141,7 @@ def fused_kernel(
             final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
 
     worth = is_worth_compiling(plan, sum(work_of(step.node) for step in steps), n_alike)
-    exact = on_cpu or final is None  # reductions on a GPU are cut another way than steps are
-    beside = exact and may_become_worth(steps, plan.space.last, target)
+    beside = may_become_worth(steps, plan.space.last, target)
     if not worth and not beside:
         return Fused(run, n_registers)
     if not on_cpu:
@@ -159,6 +160,8 @@ def fused_kernel(
             return Fused(run, n_registers, eager=worth)
         if not worth and isinstance(made, Generated) and made.one_launch is not None:
             return Fused(Awaited(made, run), n_registers)
+        if not worth and isinstance(made, Generated) and isinstance(made.fast, ReducedRun):
+            return Fused(AwaitedReduction(made, made.fast, run), n_registers)
         if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements
             paid = left_on_gpu(kind_of_group(graph, group))
             return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps), paid), n_registers)
@@ -244,9 +247,16 @@ def may_become_worth(steps: list[Step], last: Node, target: Target) -> bool:
         is_several = len(steps) > 1 or (bool(steps) and last.op.kind == "reduction")
         is_slow = is_several or any(_has_halves(step.node) for step in steps)
         return is_slow and all(_is_exact(step, target.tools) for step in steps)
-    if last.op.combine is not None and not last.op.combine.exact:
+    if last.op.kind == "reduction" and not _is_same_in_any_order(last):
         return False
     return bool(steps) and all(_is_as_torch(step) for step in steps)
+
+
+def _is_same_in_any_order(node: Node) -> bool:
+    """Whether a reduction has the same bits however it is cut: on a GPU generated code cuts it
+    another way than steps do. (Of a zero and its negative a library may find either the largest.)
+    """
+    return node.call.outs[0].dtype.kind in "biu"
 
 
 def has_same_bits(nodes: Sequence[Node], target: Target) -> bool:

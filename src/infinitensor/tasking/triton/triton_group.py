@@ -27,8 +27,8 @@ from infinitensor.tasking.triton.triton_launch import (
     SHORT_ROW,
     Cut,
     MapKernel,
+    ReduceKernel,
     framed_kernel,
-    reduce_kernel,
 )
 from infinitensor.tasking.triton.triton_reduce import Reduction
 from infinitensor.tasking.triton.triton_source import Group
@@ -243,6 +243,64 @@ def reduction_of(node: Node, source: tuple[str, int]) -> Reduction:
     return Reduction(kind, source, dtype)
 
 
+class ReducedRun:
+    """`run(ins, outs, i)`: the steps of a group and the reductions at its end in one pass.
+
+    Outputs are those of steps that are kept, then those of each reduction. `eager` runs where tiles
+    are not as kernels walk them.
+    """
+
+    def __init__(
+        self,
+        made: Assembly,
+        kernel: ReduceKernel,
+        reduced: Sequence[int],
+        boxes: np.ndarray,
+        ends: Sequence[tuple[int, Any, Any]],
+        eager: Run,
+    ) -> None:
+        self._made, self._kernel, self._reduced = made, kernel, reduced
+        self._boxes, self._ends, self._eager = boxes, ends, eager
+        self._shape = cache(lambda i: tuple([hi - lo for lo, hi in boxes[i].tolist()]))
+
+    def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
+        held: list[Sequence[Any]] = []
+        if not self._kernel(*self._arguments(ins, outs, i, held)):
+            self._eager(ins, outs, i)
+            return
+        for (_, _, finish), each, target in zip(self._ends, held, self._outs(outs), strict=True):
+            finish(each, target)
+
+    def can_start(self, ins: list[Any], outs: list[Any], i: int) -> bool:
+        """Whether it waits for no compiler; once asked, its kernels are compiled beside."""
+        return self._kernel.can_start(*self._arguments(ins, outs, i, []))
+
+    def _arguments(
+        self, ins: list[Any], outs: list[Any], i: int, held: list[Any]
+    ) -> tuple[Any, ...]:
+        """What the kernel is given; what its reductions hold is entered in `held`."""
+        shape = self._shape(i)
+        box = self._boxes[i] if self._made.created else None
+        given = self._made.inputs(ins, outs, shape, box)
+
+        def parts() -> list[Any]:
+            left = tuple([n for axis, n in enumerate(shape) if axis not in self._reduced])
+            for (_, make, _), target in zip(self._ends, self._outs(outs), strict=True):
+                held.append(make(left, target, outs[-1].device))
+            return [part for each in held for part in each]
+
+        return given, [outs[j] for j in self._made.stores], parts, shape
+
+    def _outs(self, outs: list[Any]) -> list[list[Any]]:
+        """The outputs of each reduction: all come last."""
+        at = len(outs) - sum(n_outs for n_outs, _, _ in self._ends)
+        found = []
+        for n_outs, _, _ in self._ends:
+            found.append(outs[at : at + n_outs])
+            at += n_outs
+        return found
+
+
 def reduced_run(
     graph: Graph,
     externals: Sequence[tuple[int, int]],
@@ -252,49 +310,24 @@ def reduced_run(
     plan: GroupPlan,
     parts_out: bool,
     eager: Run,
-) -> Run | None:
+) -> ReducedRun | None:
     """One pass for the steps of a group and the reductions at its end; None: not generated.
 
-    Each of `nodes` reduces one of `sources`. Outputs are those of steps that are kept, then those
-    of each reduction.
+    Each of `nodes` reduces one of `sources`.
     """
     node = nodes[0]
     labels = node.call.form.inputs[0]
     reduced = tuple(a for a, label in enumerate(labels) if label in node.call.form.contracted)
-    n_extra = sum(step.out >= 0 for step in steps)
     try:
         made = assembled(graph, externals, steps, sources)
         reductions = [reduction_of(n, name) for n, name in zip(nodes, made.names, strict=True)]
         cut = _cut_of(node, plan, reduced, all(r.is_exact for r in reductions))
-        kernel = reduce_kernel(made.group, reductions, reduced, cut)
+        kernel = ReduceKernel(made.group, reductions, reduced, cut)
     except Unsupported:
         return None
     boxes = piece_boxes(plan.cuts, labels, ())
     ends = [_end(n, r, parts_out) for n, r in zip(nodes, reductions, strict=True)]
-    shapes = cache(lambda i: tuple([hi - lo for lo, hi in boxes[i].tolist()]))
-
-    def run(ins: list[Any], outs: list[Any], i: int) -> None:
-        shape = shapes(i)
-        given = made.inputs(ins, outs, shape, boxes[i] if made.created else None)
-        held = []
-
-        def parts() -> list[Any]:
-            left = tuple([n for axis, n in enumerate(shape) if axis not in reduced])
-            at = n_extra
-            for n_outs, make, _ in ends:
-                held.append(make(left, outs[at : at + n_outs], outs[-1].device))
-                at += n_outs
-            return [part for each in held for part in each]
-
-        if not kernel(given, [outs[j] for j in made.stores], parts, shape):
-            eager(ins, outs, i)
-            return
-        at = n_extra
-        for (n_outs, _, finish), each in zip(ends, held, strict=True):
-            finish(each, outs[at : at + n_outs])
-            at += n_outs
-
-    return run
+    return ReducedRun(made, kernel, reduced, boxes, ends, eager)
 
 
 def _cut_of(
@@ -394,11 +427,25 @@ class Awaited:
         return can_start(launch, tiles, numbers)
 
 
+class AwaitedReduction:
+    """As `Awaited`, of steps that end with a reduction that is the same in any order."""
+
+    def __init__(self, generated: Generated, fast: ReducedRun, steps: Run) -> None:
+        self._generated, self._fast, self._steps = generated, fast, steps
+        self._n_runs = 0
+
+    def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
+        self._n_runs += 1
+        is_due = self._n_runs > RUNS_BEFORE and self._fast.can_start(ins, outs, i)
+        run = self._generated if is_due else self._steps
+        run(ins, outs, i)
+
+
 class Generated:
     """`run(ins, outs, i)`: generated code, or the steps once Triton has failed."""
 
     def __init__(self, fast: Run, eager: Run) -> None:
-        self._fast, self._eager = fast, eager
+        self.fast, self._eager = fast, eager
         self._has_failed = False
         self.one_launch: OneLaunch | None = None
         """The launch that it starts, where that is one."""
@@ -408,7 +455,7 @@ class Generated:
     def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
         if not self._has_failed:
             try:
-                self._fast(ins, outs, i)
+                self.fast(ins, outs, i)
             except Exception as error:
                 if not type(error).__module__.startswith("triton"):
                     raise

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infinitensor.dtypes import kind_of, to_torch
 from infinitensor.jit import Launch, Launches, picker
+from infinitensor.ops.backend.compile_beside import can_start
 from infinitensor.tasking.triton.triton_reduce import chunk_source, merge_source
 from infinitensor.tasking.triton.triton_source import framed_source, map_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from infinitensor.ir.region import Box
     from infinitensor.tasking.triton.triton_reduce import Reduction
@@ -259,52 +260,89 @@ class _Chunked:
         ]
 
 
-def reduce_kernel(
-    group: Group, reductions: Sequence[Reduction], reduced: Sequence[int], cut: Callable[..., Cut]
-) -> Callable[[Sequence[Any], Sequence[Any], Callable[[], Sequence[Any]], tuple[int, ...]], bool]:
-    """`run(ins, kept, parts, shape)`: the steps of a group and its reductions in one pass.
+class ReduceKernel:
+    """`kernel(ins, kept, parts, shape)`: the steps of a group and its reductions in one pass.
 
     `parts()` makes contiguous tensors for what each reduction holds, one after another: asked for
     when the first kernel runs already, if there are several. Gives False, and does nothing, where
     the axes are not those of (outer, rows, columns).
     """
-    chunk_source(group, reductions, 2, 2, False)
-    merge_source(reductions, 2, 2)
-    arrays, given, scalars = picker(group.arrays), picker(group.scalars), _Scalars(group)
-    dtypes = [to_torch(dtype) for reduction in reductions for dtype in reduction.held]
 
-    def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> _Chunked | None:
-        axes = merged_axes(shape, tiles, reduced)
-        return _chunked(group, reductions, axes, cut(shape), _is_even(tiles))
+    def __init__(
+        self,
+        group: Group,
+        reductions: Sequence[Reduction],
+        reduced: Sequence[int],
+        cut: Callable[..., Cut],
+    ) -> None:
+        chunk_source(group, reductions, 2, 2, False)
+        merge_source(reductions, 2, 2)
+        self._arrays, self._given = picker(group.arrays), picker(group.scalars)
+        self._scalars = _Scalars(group)
+        self._dtypes = [to_torch(dtype) for reduction in reductions for dtype in reduction.held]
 
-    launches = Launches(make)
+        def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> _Chunked | None:
+            axes = merged_axes(shape, tiles, reduced)
+            return _chunked(group, reductions, axes, cut(shape), _is_even(tiles))
 
-    def run(
+        self._launches = Launches(make)
+
+    def __call__(
+        self,
         ins: Sequence[Any],
         kept: Sequence[Any],
         parts: Callable[[], Sequence[Any]],
         shape: tuple[int, ...],
     ) -> bool:
-        import torch
-
-        tiles = (*arrays(ins), *kept)
-        found = None if 0 in shape else launches.get(shape, tiles)
+        found = self._find(ins, kept, shape)
         if found is None:
             return False
+        for launch, tiles, numbers in self._calls(found, ins, kept, parts):
+            launch(tiles, numbers)
+        return True
+
+    def can_start(
+        self,
+        ins: Sequence[Any],
+        kept: Sequence[Any],
+        parts: Callable[[], Sequence[Any]],
+        shape: tuple[int, ...],
+    ) -> bool:
+        """Whether it waits for no compiler; once asked, its kernels are compiled beside."""
+        found = self._find(ins, kept, shape)
+        if found is None or all(launch.is_ready for launch in found.launches):
+            return True
+        return all([can_start(*call) for call in self._calls(found, ins, kept, parts)])
+
+    def _find(
+        self, ins: Sequence[Any], kept: Sequence[Any], shape: tuple[int, ...]
+    ) -> _Chunked | None:
+        if 0 in shape:
+            return None
+        made: _Chunked | None = self._launches.get(shape, (*self._arrays(ins), *kept))
+        return made
+
+    def _calls(
+        self,
+        found: _Chunked,
+        ins: Sequence[Any],
+        kept: Sequence[Any],
+        parts: Callable[[], Sequence[Any]],
+    ) -> Iterator[tuple[Launch, Sequence[Any], Sequence[Any]]]:
+        """Its launches, with their tiles and numbers."""
+        import torch
+
+        before: Sequence[Any] = (*self._arrays(ins), *kept)
         # one block for all partial results: to ask torch for each takes the host longer
         block = None
         if found.n_bytes:
-            block = torch.empty(found.n_bytes, dtype=torch.uint8, device=tiles[0].device)
-        before: Sequence[Any] = tiles
-        numbers: Sequence[Any] = scalars.of(given(ins)).values
+            block = torch.empty(found.n_bytes, dtype=torch.uint8, device=before[0].device)
+        numbers: Sequence[Any] = self._scalars.of(self._given(ins)).values
         for n_done, launch in enumerate(found.launches):
             is_last = n_done == len(found.shapes)
-            outs = parts() if is_last else found.partial(n_done, block, dtypes)
-            launch([*before, *outs], numbers)
+            outs = parts() if is_last else found.partial(n_done, block, self._dtypes)
+            yield launch, [*before, *outs], numbers
             before, numbers = outs, ()
-        return True
-
-    return run
 
 
 def _chunked(
