@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from infinitensor.dtypes import kind_of, result_type
+from infinitensor.dtypes import HALVES, float32, float64, kind_of, result_type, to_torch
+from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.ops.backend.torch_bridge import dtype_of
 from infinitensor.ops.sorting.rank_select import of_ranks
 from infinitensor.ops.table.checks import host_values_of
-from infinitensor.ops.table.registry import Array, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +115,9 @@ def _lerp(xp: Any, low: Any, high: Any, share: Any, weak: bool) -> Any:
     A weak share gives way to the dtype of values, but only where it multiplies them, as NumPy's.
     """
     is_nearer, rest, distance = share >= 0.5, 1 - share, high - low
+    if isinstance(share, np.ndarray) and share.size == 1:  # known at the call: one side of it
+        share, rest = (float(x[0]) if weak else x[0] for x in (share, rest))
+        return high - distance * rest if is_nearer[0] else low + distance * share
     if weak:
         dtype = result_type(low.dtype, 0.0)
         share, rest = share.astype(dtype), rest.astype(dtype)
@@ -186,7 +191,7 @@ def _unweighted(xp: Any, lines: Any, q: Any, method: str, weak: bool, skip_nan: 
         below, above, share = _neighbours(np, method, n, q)
         ranks = np.unique(np.concatenate([below, above, [n - 1]]))
         values = of_ranks(xp, lines, ranks.tolist())
-        low, high = (xp.take(values, np.searchsorted(ranks, i), axis=-1) for i in (below, above))
+        low, high = (_values_at(xp, values, np.searchsorted(ranks, i)) for i in (below, above))
         last = values[..., -1:]
     else:
         ordered = xp.sort(lines, axis=-1)
@@ -199,10 +204,18 @@ def _unweighted(xp: Any, lines: Any, q: Any, method: str, weak: bool, skip_nan: 
     return _nan_where_last_is(xp, _lerp(xp, low, high, share, weak), last)
 
 
+def _values_at(xp: Any, values: Any, places: Any) -> Any:
+    """The values at some places of the last axis; one is seen where it is."""
+    if len(places) != 1:
+        return xp.take(values, places, axis=-1)
+    at = int(places[0])
+    return values[..., at : at + 1]
+
+
 def _nan_where_last_is(xp: Any, found: Any, last: Any) -> Any:
     """NaN where the largest value of a line, which is what NaN counts as, is one."""
     nans = None if last is None else is_nan(xp, last)
-    return found if nans is None else xp.where(nans, found.dtype.type(np.nan), found)
+    return found if nans is None else xp.where(nans, np.nan, found)
 
 
 def shaped_weights(xp: Any, weights: Any, a: Any, axis: Axis) -> Any:
@@ -316,6 +329,45 @@ _enter(
 # --- medians ----------------------------------------------------------------------------------
 
 
+def _middle_kernel(xp: Any, values: Any, out: Any) -> None:
+    low, high, last = values[..., 0], values[..., -2], values[..., -1]
+    dtype = float32 if dtype_of(values) in HALVES else dtype_of(out)  # as a mean adds them up
+    if xp is np:
+        low, high = low.astype(dtype), high.astype(dtype)
+    else:
+        low, high = low.to(to_torch(dtype)), high.to(to_torch(dtype))
+    made = low if values.shape[-1] == 2 else (low + high) / 2
+    out[...] = xp.where(last != last, np.nan, made)
+
+
+@op(
+    "mapped",
+    kernel=_middle_kernel,
+    scratch_bytes=lambda ins, outs, params: 6 * 16 * outs[0].n_elements + 1024,
+    cases=lambda rng: [
+        ((np.sort(x, -1),), {})
+        for x in (
+            rng.normal(size=(4, 3)),
+            rng.normal(size=(4, 5, 2)).astype(np.float32),
+            np.where(rng.random((9, 3)) < 0.3, np.nan, rng.normal(size=(9, 3))),
+            rng.integers(0, 9, (4, 3)),
+            rng.normal(size=3).astype(np.float16) * 30000,
+        )
+    ],
+    oracle=lambda values: np.where(
+        values[..., -1] != values[..., -1], np.nan, values[..., :-1].mean(-1)
+    ).astype(np.mean(values[..., :-1], -1).dtype),
+)
+def _middle(values: Spec) -> Call:
+    """The mean of one or two values in the middle of a line; NaN where its last value, which comes
+    behind them, is NaN."""
+    kept = tuple(range(values.ndim - 1))
+    dtype = float64 if values.dtype.kind in "biu" else values.dtype
+    along = values.ndim - 1
+    form = AxisForm(values.shape, ((*kept, along),), (kept,), frozenset((along,)))
+    return call(form, Spec(values.shape[:-1], dtype))
+
+
 def _median_cases(rng: Any) -> list[Any]:
     x = rng.normal(size=(3, 4, 5))
     holes = np.where(rng.random(x.shape) < 0.3, _NAN, x)
@@ -347,9 +399,8 @@ def median(
     n = lines.shape[-1]
     if not n:
         return with_kept(xp.mean(lines, axis=-1), a.shape, axes, keepdims)
-    values = of_ranks(xp, lines, [*range((n - 1) // 2, n // 2 + 1), n - 1])
-    found = xp.mean(values[..., :-1], axis=-1)
-    return with_kept(_nan_where_last_is(xp, found, values[..., -1]), a.shape, axes, keepdims)
+    found = xp._middle(of_ranks(xp, lines, [*range((n - 1) // 2, n // 2 + 1), n - 1]))
+    return with_kept(found, a.shape, axes, keepdims)
 
 
 @program(cases=_median_cases, wide=True)
