@@ -211,6 +211,62 @@ def test_tasks_of_several_kernels_are_recorded_on_memory_that_is_used_again(
     assert all(started)
 
 
+WITH_HOST_VALUES: dict[str, Any] = {
+    "row": lambda xp, x, row, at: x * row + 1,
+    "product": lambda xp, x, row, at: xp.sum(x + 1, axis=0) @ row,
+    "index": lambda xp, x, row, at: xp.take(xp.sort(x, axis=1), at, axis=1) - row[at],
+    "quantile": lambda xp, x, row, at: xp.quantile(x, 0.3, axis=1) * at[0],
+}
+
+
+@pytest.mark.parametrize("name", WITH_HOST_VALUES)
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_values_of_the_host_are_brought_each_time(
+    name: str, dtype: str, started: list[bool]
+) -> None:
+    program, rng = WITH_HOST_VALUES[name], np.random.default_rng(1)
+    values, tolerance = X.astype(dtype), 1e-12 if dtype == "f8" else 1e-4
+    with it.init("cuda:0", memory="64MiB") as session:
+        x = it.compute(it.asarray(values))
+        it.config.small_elements = 1 << 16
+        loaded = []
+        for _ in range(6):
+            row, at = rng.normal(size=40).astype(dtype), rng.integers(0, 40, 5)
+            found = it.compute(program(it, x, row, at))
+            expected = program(np, values, row, at)
+            np.testing.assert_allclose(found.numpy(), expected, rtol=tolerance, atol=tolerance)
+            loaded.append(it.stats(reset=True)["bytes_loaded"])
+        assert len(set(loaded)) == 1, "a start counts what a run does"
+        assert started.count(True) >= 4
+        del x, found
+        session.drain()
+        assert local(session).ledgers[0].used_bytes == 0
+
+
+def test_values_of_the_host_are_no_part_of_what_is_recorded(
+    started: list[bool], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if request.node.callspec.params["device"] == "gpu":
+        pytest.skip("recordings are looked at here")
+    run, n_replayed = Few._run, []
+
+    def record(self: CudaDevice, work: Any) -> Any:
+        again = _run_again(work, run, monkeypatch)
+        return lambda: n_replayed.append(again())
+
+    monkeypatch.setattr(CudaDevice, "record", record)
+    with it.init("cuda:0", memory="64MiB"):
+        x = it.compute(it.asarray(X))
+        it.config.small_elements = 1 << 16
+        for k in range(8):
+            row = np.arange(40.0) + k
+            found = it.compute(it.var(it.arctan(x * row), axis=1) - row[:1])
+            expected = np.var(np.arctan(X * row), axis=1) - row[:1]
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-12)
+            del found
+    assert len(n_replayed) >= 5
+
+
 def test_programs_of_many_tasks_are_started_too_up_to_a_limit(started: list[bool]) -> None:
     def spread(x: Any) -> Any:
         low, high = x.min(axis=1, keepdims=True), x.max(axis=1, keepdims=True)

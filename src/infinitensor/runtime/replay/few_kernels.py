@@ -10,13 +10,15 @@ says what is wrong.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from infinitensor import events
 from infinitensor.events import lane
-from infinitensor.ir.tasks import COMPUTE
+from infinitensor.ir.layout import HOST
+from infinitensor.ir.tasks import COMPUTE, LOAD
 from infinitensor.jit import picker
 from infinitensor.runtime.replay.cuda_graphs import (
     Replays,
@@ -67,18 +69,35 @@ class Start(NamedTuple):
     """Where it is one launch."""
 
 
+class Load(NamedTuple):
+    """A task that brings values of the host, which are others each time: no part of recordings."""
+
+    run: Callable[[list[Any], list[Any], int], None]
+    i: int
+    sources: tuple[int, ...]
+    """Which of the tiles of leaves."""
+    place: int
+    out: Out
+
+
 class Few(NamedTuple):
     """The tasks of a program in their order, where the tiles of its leaves are, and what is held
     of it. All values have a place: scalars, nothing, then tiles of leaves, then what is made."""
 
+    loads: tuple[Load, ...]
+    """Come before the steps."""
     steps: tuple[Start, ...]
     n_scalars: int
     leaves: tuple[tuple[int, int], ...]
     """Leaf, and which of its tiles."""
+    in_place: tuple[int, ...]
+    """Tiles of leaves that steps read where they are."""
     n_made: int
     held: tuple[tuple[int, KeptTiles], ...]
     """By number."""
     slot_bytes: tuple[int, ...]
+    peak_bytes: int
+    """What it needs of the device, with the slots that it has beside those of the plan."""
     alike: tuple[tuple[int, ...], ...]
     """Slots that have as many bytes as others: the same slabs mean the same memory, in whatever
     order they rest."""
@@ -97,7 +116,8 @@ class Few(NamedTuple):
     @property
     def counts(self) -> dict[str, int]:
         """What a start of it adds to `stats()`."""
-        return {"tasks": len(self.steps)}
+        loaded = sum(prod(load.out.shape) * load.out.dtype.itemsize for load in self.loads)
+        return {"tasks": len(self.loads) + len(self.steps), "bytes_loaded": loaded}
 
     def start(
         self, leaves: Sequence[TileTable], scalars: Sequence[Any]
@@ -105,9 +125,13 @@ class Few(NamedTuple):
         """Start all kernels; the tables of what is held. None: a `Run` has to."""
         if events.hooks and not events.hooks.keys().isdisjoint(HOOKS):
             return None
+        if self.loads and not self.ledger.has(self.peak_bytes):
+            return None
         try:
             given = [leaves[leaf].arrays[k] for leaf, k in self.leaves]
             buffers = self._take()
+            if self.loads:
+                self._load(given, buffers)
             checks = self._replay(given, buffers, scalars)
             if checks is None:
                 checks = self._call(given, buffers, scalars)
@@ -126,6 +150,14 @@ class Few(NamedTuple):
             for slot, buffer in zip(slots, taken, strict=True):
                 buffers[slot] = buffer
         return buffers
+
+    def _load(self, given: Sequence[Any], buffers: Sequence[Buffer]) -> None:
+        """Bring values of the host, in order with kernels."""
+        array = self.device.array
+        with self.device.running():
+            for run, i, sources, _, out in self.loads:
+                made = array(buffers[out.slot].block, out.shape, out.dtype)
+                run([given[k] for k in sources], [made], i)
 
     def _call(
         self, given: Sequence[Any], buffers: Sequence[Buffer], scalars: Sequence[Any]
@@ -153,6 +185,8 @@ class Few(NamedTuple):
         array = self.device.array
         values: list[Any] = [*scalars[: self.n_scalars], None, *given, *[None] * self.n_made]
         outs = []
+        for _, _, _, place, out in self.loads:
+            values[place] = array(buffers[out.slot].block, out.shape, out.dtype)
         for step in self.steps:
             made = [array(buffers[out.slot].block, out.shape, out.dtype) for _, out in step.outs]
             for (place, _), one in zip(step.outs, made, strict=True):
@@ -185,7 +219,7 @@ class Few(NamedTuple):
         if replays is None or replays.is_over:
             return None
         try:
-            places = [array.data_ptr() for array in given]
+            places = [given[k].data_ptr() for k in self.in_place]
         except AttributeError:  # some of it is on the host
             return None
         for buffer in buffers:
@@ -240,29 +274,15 @@ def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger
     order = np.flatnonzero(program.needed).tolist()
     if len(devices) > 1 or devices[0].kind != "cuda" or not 0 < len(order) <= MOST_TASKS:
         return None
-    if program.order is not None or program.slot_pieces:
+    if program.order is not None or program.slot_pieces or program.cached:
         return None
     if program.slot_leaves:  # what is used up could not be read again
         return None
     steps = Steps(program, is_null=False)
-    few = tuple(steps[task] for task in order)
-    made: dict[int, Out] = {}
-    for step in few:
-        if not _is_simple(step, made):
-            return None
-        made |= {out.tile: out for out in step.outs}
-    if any(out.slot < 0 for out in made.values()):
+    found = _apart(program, [steps[task] for task in order])
+    if found is None:
         return None
-    leaves = {
-        tiles.first + k: (tiles.leaf, k)
-        for tiles in program.graph.tiles
-        if tiles.leaf >= 0
-        for k in range(tiles.n)
-    }
-    n_scalars = 1 + max(
-        (read.tile for step in few for read in step.reads if read.how == SCALAR), default=-1
-    )
-    places = {tile: n_scalars + 1 + n for n, tile in enumerate([*leaves, *made])}
+    loads, few, made = found
     held: dict[int, KeptTiles] = {}
     for number, (first, layout) in program.graph.held.items():
         tiles = range(first, first + layout.n_tiles)
@@ -270,24 +290,97 @@ def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger
             return None
         outs = tuple((made[t].slot, made[t].shape, made[t].dtype) for t in tiles)
         held[number] = KeptTiles(BlankTable(layout, made[first].dtype), outs)
+    leaves = _leaf_tiles(program)
+    reads = [read for step in few for read in step.reads]
+    n_scalars = 1 + max((read.tile for read in reads if read.how == SCALAR), default=-1)
+    places = {tile: n_scalars + 1 + n for n, tile in enumerate([*leaves, *made])}
     starts = tuple(_start_of(step, places, n_scalars) for step in few)
+    in_place = {read.tile for read in reads if read.how == TILE}
+    slot_bytes = _slot_bytes(program, loads)
     slots: dict[int, list[int]] = {}
-    for slot, n_bytes in enumerate(program.slot_bytes.tolist()):
+    for slot, n_bytes in enumerate(slot_bytes):
         slots.setdefault(n_bytes, []).append(slot)
-    is_launched = all(start.again is not None for start in starts)
     return Few(
+        tuple(_load_of(step, places, n_scalars) for step in loads),
         starts,
         n_scalars,
         tuple(leaves.values()),
+        tuple(k for k, tile in enumerate(leaves) if tile in in_place),
         len(made),
         tuple(held.items()),
-        tuple(program.slot_bytes.tolist()),
+        tuple(slot_bytes),
+        program.peak_bytes.get(0, 0) + sum(slot_bytes[len(program.slot_bytes) :]),
         tuple(tuple(alike) for alike in slots.values() if len(alike) > 1),
-        is_launched,
+        all(start.again is not None for start in starts),
         replays_of(program, devices),
         devices[0],
         ledgers[0],
     )
+
+
+def _leaf_tiles(program: Program) -> dict[int, tuple[int, int]]:
+    """By the number of a tile: the leaf, and which of its tiles."""
+    return {
+        tiles.first + k: (tiles.leaf, k)
+        for tiles in program.graph.tiles
+        if tiles.leaf >= 0
+        for k in range(tiles.n)
+    }
+
+
+def _apart(
+    program: Program, steps: Sequence[Step]
+) -> tuple[list[Step], list[Step], dict[int, Out]] | None:
+    """Tasks that bring values of the host, the others, and what all of them make.
+
+    Those are brought first: where their memory has other uses before, to a slot of their own,
+    behind all others. None where some tasks are neither.
+    """
+    loads: list[Step] = []
+    others: list[Step] = []
+    made: dict[int, Out] = {}
+    used: set[int] = set()
+    n_slots = len(program.slot_bytes)
+    for step in steps:
+        if _is_load(program, step):
+            (out,) = step.outs
+            if out.slot in used:
+                out, n_slots = out._replace(slot=n_slots), n_slots + 1
+            step = step._replace(outs=(out,))
+            loads.append(step)
+        elif _is_simple(step, made) and all(made.get(out.tile, out) == out for out in step.outs):
+            others.append(step)
+        else:
+            return None
+        used.update(out.slot for out in step.outs)
+        made |= {out.tile: out for out in step.outs}
+    return (loads, others, made) if others and min(used) >= 0 else None
+
+
+def _slot_bytes(program: Program, loads: Sequence[Step]) -> list[int]:
+    """The bytes of all slots: those of the plan, then those that loads have for themselves."""
+    found: list[int] = program.slot_bytes.tolist()
+    n_planned = len(found)
+    for step in loads:
+        (out,) = step.outs
+        if out.slot >= n_planned:
+            found.append(found[int(program.slots[out.tile])])
+    return found
+
+
+def _is_load(program: Program, step: Step) -> bool:
+    """Whether a task only brings values of the host to the device."""
+    if step.family.lane != LOAD or not step.many or step.reads or len(step.outs) != 1:
+        return False
+    found = ((program.graph.set_with(tile), tile) for tile in step.many)
+    return all(t.leaf >= 0 and t.devices[tile - t.first] == HOST for t, tile in found)
+
+
+def _load_of(step: Step, places: dict[int, int], n_scalars: int) -> Load:
+    """A task that brings values, with its sources found."""
+    (out,) = step.outs
+    sources = tuple(places[tile] - n_scalars - 1 for tile in step.many)
+    return Load(step.family.run, step.i, sources, places[out.tile], out)
 
 
 def _start_of(step: Step, places: dict[int, int], n_scalars: int) -> Start:
