@@ -10,6 +10,7 @@ import pytest
 import infinitensor
 from infinitensor.api.session import ways
 from infinitensor.api.small import numpy_table, small_calls
+from infinitensor.ir import call_tables
 from infinitensor.ops.backend import c_loops
 from infinitensor.ops.points import pairs_c
 from infinitensor.runtime.native import c_program
@@ -46,6 +47,8 @@ def fields(file: str, name: str) -> list[str]:
         ("runtime/native/c_program.c", "MOST_WORDS", c_calls.MOST_CALL_ARRAYS),
         ("runtime/native/c_program.c", "WINDOW", ready_tasks.WINDOW),
         ("runtime/native/c_program.c", "OVER", c_program.OVER),
+        ("runtime/native/c_program.c", "BY_ROWS", call_tables.BY_ROWS),
+        ("runtime/native/c_program.c", "BY_LINES", call_tables.BY_LINES),
         ("runtime/native/c_program.c", "LATER", c_program.LATER),
         ("api/small/host_values.h", "ONE_CORE", numpy_table.ONE_CORE),
         ("api/small/host_values.h", "ONE_CORE_DOT", numpy_table.ONE_CORE_DOT),
@@ -60,10 +63,11 @@ def test_a_number_is_the_same_in_c_and_in_python(file: str, name: str, in_python
 
 def test_a_job_has_its_fields_where_python_puts_them() -> None:
     job = fields("runtime/native/c_program.c", "Job")
-    places = [job.index(name) for name in ("memories", "waits", "n_done", "is_stopped")]
+    names = ("memories", "waits", "n_done", "is_stopped", "work_ns", "n_threads", "offer")
     given = [c_program.MEMORIES, c_program.WAITS, c_program.N_DONE, run_status.IS_STOPPED]
-    assert [*places, len(job)] == [*given, c_program.N_JOB]
-    assert len(fields("runtime/native/c_program.c", "Form")) == 10  # `table` of a binding
+    given += [c_program.WORK_NS, c_program.N_THREADS, c_program.N_THREADS + 1]
+    assert [*map(job.index, names), len(job)] == [*given, c_program.N_JOB]
+    assert len(fields("runtime/native/c_program.c", "Form")) == 12  # `table` of a binding
 
 
 def test_a_search_has_the_fields_that_python_gives_it() -> None:

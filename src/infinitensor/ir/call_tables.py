@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 REAL, WHOLE, REAL_PART, IMAGINARY_PART = range(4)
 """How a scalar is handed over: as a double, as 64 bits of an integer, as a half of a complex."""
 
+ALONE, BY_ROWS, BY_LINES = range(3)
+"""Along what threads may share a call: nothing, its first outer axis, its lines."""
+
 
 class StridedArrays(NamedTuple):
     """The arrays of one operand, one for each of some tasks, in some memory.
@@ -62,6 +65,10 @@ class Form(NamedTuple):
     n_scalars: int
     held: Any
     """The objects at the addresses, which must outlive them."""
+    shared_by: int = ALONE
+    """Along what threads may share a call."""
+    n_read: int = 0
+    """Arrays that are read, of one that is shared; the others are written."""
 
 
 class Calls(NamedTuple):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +18,8 @@ from infinitensor import events, native
 from infinitensor.devices import Ledger
 from infinitensor.engines import LocalEngine
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.runtime.native import c_program, called_again
+from infinitensor.runtime.native import c_program, c_team, called_again
 from infinitensor.runtime.native.c_team import c_functions
-from infinitensor.runtime.native.called_again import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,7 +66,6 @@ def test_a_program_that_ran_in_c_runs_again_without_a_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(called_again, "SHARED_NS", shared_ns)
-    monkeypatch.setattr(called_again, "SURE_NS", 0)
     rng = np.random.default_rng(3)
     with strict("cpu", 7, compile="always"):
         for turn in range(4):
@@ -227,25 +227,6 @@ def test_each_kind_of_strides_has_its_own_job(
         assert len(runs) == begun
 
 
-def test_what_took_less_is_done_and_the_other_tried_again() -> None:
-    pace = Pace()
-    assert not pace.is_shared()
-    pace.note(False, 100)
-    assert pace.is_shared()
-    pace.note(True, 150)
-    turns = [pace.is_shared() for _ in range(2 * called_again.TRIED_AGAIN)]
-    assert turns.count(True) == 2
-    for _ in range(20):
-        pace.note(True, 40)
-    turns = [pace.is_shared() for _ in range(2 * called_again.TRIED_AGAIN)]
-    assert turns.count(False) == 2
-    pace.note(True, 1_000_000)  # once: somebody else had the core
-    assert pace.is_shared()
-    for _ in range(20):
-        pace.note(True, 1_000_000)
-    assert not pace.is_shared()
-
-
 def test_no_more_threads_are_asked_than_there_are_tasks_and_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -262,7 +243,7 @@ def test_no_more_threads_are_asked_than_there_are_tasks_and_work(
             return int(functions.together(handle, at, n_others, slice_ns))
 
     monkeypatch.setattr(called_again, "c_functions", lambda: Noted)
-    monkeypatch.setattr(called_again, "SURE_NS", 0)
+    monkeypatch.setattr(called_again, "Pace", Most)
     for each_ns, most in [(1, 15), (1 << 40, 0)]:
         monkeypatch.setattr(called_again, "SHARED_NS", each_ns)
         for n_tasks in (2, 5, 40):
@@ -276,3 +257,96 @@ def test_no_more_threads_are_asked_than_there_are_tasks_and_work(
                     np.testing.assert_array_equal(made.numpy(), values * 2 + 1)
             assert set(asked) == ({min(most, found - 1)} if most else set())
             asked.clear()
+
+
+class Most:
+    """A pace of all threads, always."""
+
+    def __init__(self, most: int, first: int) -> None:
+        self.most = most
+
+    def n_threads(self) -> int:
+        return self.most
+
+    def note(self, n_threads: int, ns: int) -> None:
+        pass
+
+
+SHARED: dict[str, Callable[[Any], Any]] = {
+    "a line": lambda x: it.exp(x.reshape(-1)) * 2 + 1,
+    "rows": lambda x: x[:, ::2] * 2 - x[:, 1::2],
+    "few rows": lambda x: x.reshape(3, -1)[:, :-1] / 3 + x.reshape(3, -1)[:, 1:],
+    "transposed": lambda x: x.T * 2 + it.arange(len(x)),
+    "flipped": lambda x: it.flip(x, 0) + it.flip(x, 1) * x,
+    "a value for each row": lambda x: x - x[:, :1],
+    "sums of rows": lambda x: (x * x).sum(axis=1),
+    "places in rows": lambda x: it.argmax(x * 2, axis=1),
+    "sums of columns": lambda x: (x * x).sum(axis=0),
+    "moments": lambda x: (it.var(x, axis=0), it.var(x, axis=1)),
+    "rows used again": lambda x: (x - x.max(axis=1, keepdims=True)) / 7,
+    "three axes": lambda x: x.reshape(6, -1, 50)[::-1].sum(axis=1) + 1,
+    "all": lambda x: (x * 3 + 1).sum(),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "float16"])
+def test_a_call_that_threads_share_gives_the_same_bits(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(called_again, "SHARED_NS", 1)
+    monkeypatch.setattr(called_again, "Pace", Most)
+    values = np.random.default_rng(5).integers(0, 9, (900, 50)).astype(dtype)
+    found = []
+    for n_workers in (1, 2, 5):
+        with strict("cpu", 1 << 20, compile="always", workers=n_workers):
+            x = it.compute(it.asarray(values))
+            for _ in range(3):
+                made = SHARED[name](x)
+                parts = made if isinstance(made, tuple) else (made,)
+                it.compute(*parts)
+                found.append([part.numpy().tobytes() for part in parts])
+    assert all(one == found[0] for one in found)
+
+
+OFFER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_wanted"), [((40_000,), [3]), ((200, 200), [3]), ((5000,), []), ((9000,), [1])]
+)
+def test_others_are_asked_to_share_what_is_worth_it(
+    shape: tuple[int, ...], n_wanted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def offer(work: int, given: int, n: int) -> None:
+        asked.append(n)  # and nobody comes
+
+    in_c = OFFER(offer)
+    address = ctypes.cast(in_c, ctypes.c_void_p).value
+    monkeypatch.setattr(c_team, "function_address", lambda name: address)
+    monkeypatch.setattr(called_again, "SHARED_NS", 1)
+    monkeypatch.setattr(called_again, "Pace", Most)
+    values = np.arange(np.prod(shape)).reshape(shape)
+    with strict("cpu", 1 << 20, compile="always", workers=4):
+        x = it.compute(it.asarray(values))
+        for _ in range(4):
+            asked.clear()
+            np.testing.assert_array_equal(it.compute(x * 2 + 1).numpy(), values * 2 + 1)
+    assert asked == n_wanted
+
+
+def test_a_chain_of_tasks_is_one_wide() -> None:
+    def width(edges: dict[int, list[int]], n: int) -> int:
+        after = [follower for task in range(n) for follower in edges.get(task, [])]
+        borders = np.cumsum([0, *(len(edges.get(task, [])) for task in range(n))])
+        program = SimpleNamespace(
+            graph=SimpleNamespace(n_tasks=n), borders=borders, after=np.asarray(after, int)
+        )
+        return called_again._width(program, range(n))  # type: ignore[arg-type]
+
+    assert width({0: [1], 1: [2]}, 3) == 1
+    assert width({0: [3], 1: [3], 2: [3]}, 4) == 3
+    assert width({}, 5) == 5
+    assert width({}, 0) == 0

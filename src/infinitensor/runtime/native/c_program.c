@@ -8,13 +8,20 @@
 typedef void (*Kernel)(int64_t, int64_t, int64_t, const int64_t *, char **, const int64_t *,
                        const char *, const int64_t *, int64_t);
 
-enum { MOST_ARRAYS = 64, MOST_WORDS = 64, WINDOW = 4, SPIN_NS = 20000 };
+typedef void *(*Offer)(void (*)(void *), void *, int64_t); /* of `threads.c`: let others in */
+typedef void (*Withdraw)(void *);                           /* wait until they are out */
+
+enum { MOST_ARRAYS = 64, MOST_WORDS = 64, MOST_AXES = 64, WINDOW = 4, SPIN_NS = 20000 };
+enum { BY_ROWS = 1, BY_LINES = 2 };
+enum { LEAST_ELEMENTS = 4096, LINE_ELEMENTS = 1024, PIECES_EACH = 2 };
 
 typedef struct {
   Kernel function;
   int64_t n_rows, n, n_outer;
   const int64_t *shape, *steps, *folded;
   int64_t n_same, n_arrays, n_words;
+  int64_t shared_by; /* along what threads may share a call; 0: it is one thread's */
+  int64_t n_read;    /* arrays that are read; the others are written */
 } Form;
 
 typedef struct {
@@ -37,10 +44,10 @@ typedef struct {
   uint8_t *done;
   int64_t n_ready, n_running, n_done, at, is_stopped;
   int64_t work_ns; /* of all tasks that are done */
+  int64_t n_threads; /* that may share its calls, and how these are had */
+  Offer offer;
+  Withdraw withdraw;
 } Job;
-
-typedef void *(*Offer)(void (*)(void *), void *, int64_t); /* of `threads.c`: let others in */
-typedef void (*Withdraw)(void *);                           /* wait until they are out */
 
 /* Those who run a job together. */
 typedef struct {
@@ -59,7 +66,94 @@ static int64_t now(void) {
   return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-static void run_task(const Job *j, int64_t task) {
+/* --- calls that several threads share ----------------------------------------------------------- */
+
+typedef struct {
+  const Form *form;
+  char **arrays;
+  const int64_t *words;
+  int64_t length, each; /* rows or elements of lines in all, and of a piece */
+  int64_t next, work_ns;
+} Shared;
+
+static void run_piece(const Shared *s, int64_t from, int64_t n) {
+  const Form *f = s->form;
+  const int by_rows = f->shared_by == BY_ROWS;
+  const int64_t *steps = by_rows ? f->steps : f->steps + f->n_outer * f->n_arrays;
+  char *arrays[MOST_ARRAYS];
+  for (int64_t k = 0; k < f->n_arrays; ++k) arrays[k] = s->arrays[k] + from * steps[k];
+  int64_t shape[MOST_AXES + 1], n_rows = f->n_rows, line = n;
+  for (int64_t k = 0; k <= f->n_outer; ++k) shape[k] = f->shape[k];
+  if (by_rows) {
+    n_rows = n_rows / shape[0] * n;
+    shape[0] = n;
+    line = f->n;
+  }
+  f->function(n_rows, line, f->n_outer, shape, arrays, f->steps, (const char *)s->words, f->folded,
+              f->n_same);
+}
+
+static void run_pieces(void *given) {
+  Shared *s = given;
+  const int64_t begun = now();
+  for (;;) {
+    const int64_t from = __atomic_fetch_add(&s->next, s->each, __ATOMIC_RELAXED);
+    if (from >= s->length) break;
+    run_piece(s, from, s->length - from < s->each ? s->length - from : s->each);
+  }
+  __atomic_fetch_add(&s->work_ns, now() - begun, __ATOMIC_RELAXED);
+}
+
+/* The first byte of an array, and how many there are up to the beginning of the last element. */
+static char *extent(const Form *f, char *const *arrays, int64_t k, int64_t *n_bytes) {
+  int64_t low = 0, high = 0;
+  for (int64_t a = 0; a <= f->n_outer; ++a) {
+    const int64_t reach = ((a < f->n_outer ? f->shape[a] : f->n) - 1) * f->steps[a * f->n_arrays + k];
+    if (reach < 0) low += reach;
+    else high += reach;
+  }
+  *n_bytes = high - low;
+  return arrays[k] + low;
+}
+
+/* Whether an array that is written is, in part, one that is read elsewhere: then order counts. */
+static int is_in_order(const Form *f, char *const *arrays) {
+  for (int64_t w = f->n_read; w < f->n_arrays; ++w) {
+    int64_t n_written;
+    char *const written = extent(f, arrays, w, &n_written);
+    for (int64_t k = 0; k < f->n_arrays; ++k) {
+      if (k == w) continue;
+      int is_same = arrays[k] == arrays[w];
+      for (int64_t a = 0; a <= f->n_outer; ++a)
+        is_same &= f->steps[a * f->n_arrays + k] == f->steps[a * f->n_arrays + w];
+      int64_t n;
+      char *const other = extent(f, arrays, k, &n);
+      if (!is_same && written <= other + n && other <= written + n_written) return 1;
+    }
+  }
+  return 0;
+}
+
+/* By up to so many threads; 0: by nobody, for it is too little, or cannot be shared. */
+static int64_t share_call(const Job *j, const Form *f, char **arrays, const int64_t *words,
+                          int64_t n_threads) {
+  if (!f->shared_by || f->n_outer > MOST_AXES) return 0;
+  const int64_t n_elements = f->n_rows * f->n;
+  if (n_threads > n_elements / LEAST_ELEMENTS) n_threads = n_elements / LEAST_ELEMENTS;
+  Shared s = {f, arrays, words, f->shared_by == BY_ROWS ? f->shape[0] : f->n, 1, 0, 0};
+  if (n_threads < 2 || is_in_order(f, arrays)) return 0;
+  s.each = (s.length + PIECES_EACH * n_threads - 1) / (PIECES_EACH * n_threads);
+  if (f->shared_by == BY_LINES) s.each = (s.each + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
+  if (s.each >= s.length) return 0;
+  void *offered = j->offer(run_pieces, &s, n_threads - 1);
+  run_pieces(&s);
+  if (offered) j->withdraw(offered);
+  return s.work_ns;
+}
+
+/* Run the calls of a task, with others if there are any; how long all took together. */
+static int64_t run_task(const Job *j, int64_t task, int64_t n_threads) {
+  int64_t work_ns = 0, begun = now();
   for (int64_t c = j->calls_of[task]; c < j->calls_of[task + 1]; ++c) {
     const Form *f = j->forms + j->form_of[c];
     char *arrays[MOST_ARRAYS];
@@ -68,10 +162,23 @@ static void run_task(const Job *j, int64_t task) {
     for (int64_t k = 0; k < f->n_arrays; ++k)
       arrays[k] = j->memories[j->bases[a + k]] + j->offsets[a + k];
     for (int64_t k = 0; k < f->n_words; ++k) words[k] = j->scalars[j->words[w + k]];
+    const int64_t shared_ns = n_threads > 1 ? share_call(j, f, arrays, words, n_threads) : 0;
+    if (shared_ns) {
+      const int64_t time = now();
+      work_ns += shared_ns;
+      begun = time; /* that was counted by those who did it */
+      continue;
+    }
     f->function(f->n_rows, f->n, f->n_outer, f->shape, arrays, f->steps, (const char *)words,
                 f->folded, f->n_same);
+    const int64_t time = now();
+    work_ns += time - begun;
+    begun = time;
   }
+  return work_ns;
 }
+
+/* --- tasks -------------------------------------------------------------------------------------- */
 
 static int is_stopped(Job *j) { return __atomic_load_n(&j->is_stopped, __ATOMIC_RELAXED) != 0; }
 
@@ -80,8 +187,7 @@ enum { OVER = -1, LATER = -2 };
 /* In this thread, in order, for about so long: OVER if there is no more to do, LATER if there is, or
    a task that is Python's; that one is done when it is given back here (-1: none). */
 int64_t alone(Job *j, int64_t given, int64_t slice_ns) {
-  int64_t begun = now();
-  const int64_t end = begun + slice_ns;
+  const int64_t end = now() + slice_ns;
   if (given >= 0) {
     j->done[given] = 1;
     j->n_done++;
@@ -89,13 +195,10 @@ int64_t alone(Job *j, int64_t given, int64_t slice_ns) {
   while (j->at < j->n_order && !is_stopped(j)) {
     const int64_t task = j->order[j->at++];
     if (j->in_python && j->in_python[task]) return task;
-    run_task(j, task);
+    j->work_ns += run_task(j, task, j->n_threads);
     j->done[task] = 1;
     j->n_done++;
-    const int64_t time = now();
-    j->work_ns += time - begun;
-    begun = time;
-    if (time > end) break;
+    if (now() > end) break;
   }
   return j->at == j->n_order || is_stopped(j) ? OVER : LATER;
 }
@@ -178,6 +281,7 @@ static int work(Team *t, Job *j, int64_t end) {
     if (n > WINDOW) n = WINDOW;
     for (int k = 0; k < n; ++k) taken[k] = pop(j);
     j->n_running += n;
+    const int64_t n_each = j->n_threads / (j->n_running + j->n_ready);
     for (int k = 0; k < n; ++k) {
       if (is_stopped(j)) {
         j->n_running--;
@@ -185,11 +289,9 @@ static int work(Team *t, Job *j, int64_t end) {
         continue;
       }
       pthread_mutex_unlock(&t->lock);
-      const int64_t begun = now();
-      run_task(j, taken[k]);
-      const int64_t taken_ns = now() - begun;
+      const int64_t work_ns = run_task(j, taken[k], n_each);
       pthread_mutex_lock(&t->lock);
-      j->work_ns += taken_ns;
+      j->work_ns += work_ns;
       finish(t, j, taken[k]);
     }
     if (end && now() > end) return has_ended(j);
@@ -253,7 +355,7 @@ int64_t next_of_python(Team *t, Job *j, int64_t given) {
       found = task;
     else {
       pthread_mutex_unlock(&t->lock);
-      run_task(j, task);
+      run_task(j, task, 1);
       pthread_mutex_lock(&t->lock);
       finish(t, j, task);
     }

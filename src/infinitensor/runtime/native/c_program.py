@@ -320,7 +320,7 @@ class Called:
             self.calls_of, self.form_of, self.array_of, self.word_of, self.table, self.bases,
             self.offsets, self.words, 0, 0, self.order, len(self.order),
             0 if self.places is None else self.places, self.borders, self.after,
-            self.in_python if self.is_mixed else 0, 0, 0, 0, len(ready), 0, 0, 0, 0, 0,
+            self.in_python if self.is_mixed else 0, 0, 0, 0, len(ready), 0, 0, 0, 0, 0, 1, 0, 0,
         ]  # fmt: skip
         numbers = [c if isinstance(c, int) else address(c) for c in columns]
         self.state_at = 8 * (N_JOB + n_words)
@@ -340,10 +340,11 @@ class Called:
                 own = known[id(calls.of)] = np.zeros(len(calls.of), np.int32)
                 for k, form in enumerate(calls.of):
                     row = (*form.numbers, form.n_arrays, form.n_scalars)
+                    row += (form.shared_by, form.n_read)
                     own[k] = numbered.setdefault(row, len(numbered))
                     self._held.append(form)
             forms.append(own[calls.forms])
-        self.table = np.asarray(list(numbered), np.int64).reshape(-1, 10)
+        self.table = np.asarray(list(numbered), np.int64).reshape(-1, 12)
         self.form_of = np.concatenate(forms).astype(np.int32)
         n_arrays, n_words = self.table[self.form_of, 8], self.table[self.form_of, 9]
         self.array_of = np.cumsum(n_arrays) - n_arrays
@@ -426,7 +427,7 @@ def _kept_place(program: Program, first: int, layout: Layout) -> KeptPlace | Non
     )
 
 
-MEMORIES, WAITS, N_DONE, WORK_NS, N_JOB = 8, 16, 21, 24, 25
+MEMORIES, WAITS, N_DONE, WORK_NS, N_THREADS, N_JOB = 8, 16, 21, 24, 25, 28
 """Where a job has these; behind it come the memories, the scalars, the waits and the heap."""
 OVER, LATER = -1, -2
 
@@ -541,15 +542,16 @@ def run_called(
             try:
                 with one_core_each():
                     both = partial(_run_both, attempt, following, leave)
-                    workers.run(both, report_progress, n_first=status.n_tasks)
+                    n_most = status.n_workers
+                    workers.run(both, report_progress, n_first=status.n_tasks, n_most=n_most)
             finally:
                 words[IS_STOPPED] = 1
                 workers.join()  # what raised here must not take memory from those who still write
         else:
+            n_others = (status.n_workers or workers.n) - 1
+            together = partial(functions.together, workers.team.handle, at, n_others)
             with one_core_each():
-                _run_together(
-                    partial(functions.together, workers.team.handle, at, -1), words, report_progress
-                )
+                _run_together(together, words, report_progress)
     finally:
         status.job = None
         status.n_done = int(words[N_DONE])

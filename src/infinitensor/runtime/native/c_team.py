@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from infinitensor.native import fixed_library
@@ -44,12 +44,16 @@ class Team:
     def handle(self) -> int:
         """C's handle of it; what a fork finds locked nobody unlocks in the child."""
         if self._handle is None or self._process != os.getpid():
-            offer, withdraw = function_address("offer"), function_address("withdraw")
-            self._handle = c_functions().open_team(offer, withdraw, self.n_workers - 1)
+            self._handle = c_functions().open_team(*self.calls, self.n_workers - 1)
             self._process = os.getpid()
             if self._handle is None:
                 raise MemoryError
         return self._handle
+
+    @cached_property
+    def calls(self) -> tuple[int, int]:
+        """The functions of `threads.c` by which others are called, and waited for."""
+        return function_address("offer"), function_address("withdraw")
 
     def close(self) -> None:
         """Give back what it holds; the next use makes it again."""

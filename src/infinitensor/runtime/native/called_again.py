@@ -8,6 +8,7 @@ it.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,12 +18,14 @@ from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.ops.backend.blas import one_core_each
 from infinitensor.runtime.native.c_program import (
     KEPT_BINDINGS,
+    N_THREADS,
     OVER,
     SLICE_NS,
     WORK_NS,
     leaf_key,
 )
 from infinitensor.runtime.native.c_team import c_functions
+from infinitensor.runtime.native.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -37,10 +40,6 @@ MOST_NS = 20_000_000
 """Work of a program, on all cores together, that nobody needs to stop."""
 SHARED_NS = 50_000
 """Work for which a thread is woken: less is done before it has begun."""
-SURE_NS = 2_000_000
-"""Work that several threads do sooner, whatever else the cores do."""
-TRIED_AGAIN = 64
-"""After so many runs the way that was slower is tried again: other programs come and go."""
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 """Events that only a `Run` reports."""
 
@@ -113,8 +112,8 @@ class Again:
         self._words = self._job.view
         self._blank = self._job.words.copy().data
         self._devices = devices
-        self._n_tasks = len(called.order)
-        self._pace = Pace()
+        self._width = _width(program, called.order.tolist())
+        self._pace: Pace | None = None
         given = {("slot", slot): found for slot, found in program.slot_leaves.items()}
         slots, pieces = program.slots, program.slot_pieces
         for tiles in program.graph.tiles:
@@ -180,22 +179,28 @@ class Again:
         return tables
 
     def _call(self, team: Team) -> None:
-        functions, at, work_ns = c_functions(), self._job.at, self.called.work_ns
-        n_others = min(team.n_workers, self._n_tasks, work_ns // SHARED_NS) - 1
-        if n_others <= 0:
+        """Run the job, in as many threads as are quickest."""
+        functions, at = c_functions(), self._job.at
+        most = min(team.n_workers, self.called.work_ns // SHARED_NS)
+        if most <= 1:
             while functions.alone(at, OVER, SLICE_NS) != OVER:
                 pass
             return
-        is_shared = work_ns >= SURE_NS or self._pace.is_shared()
+        if self._pace is None:
+            self._pace = Pace(team.n_workers, most)
+        n = min(self._pace.n_threads(), most)
+        words = self._words
+        words[N_THREADS], words[N_THREADS + 1], words[N_THREADS + 2] = n, *team.calls
         begun = perf_counter_ns()
-        if is_shared:
+        n_others = min(n, self._width) - 1
+        if n_others < 1:
+            while functions.alone(at, OVER, SLICE_NS) != OVER:
+                pass
+        else:
             with one_core_each():
                 while functions.together(team.handle, at, n_others, SLICE_NS) != OVER:
                     pass
-        else:
-            while functions.alone(at, OVER, SLICE_NS) != OVER:
-                pass
-        self._pace.note(is_shared, perf_counter_ns() - begun)
+        self._pace.note(n, perf_counter_ns() - begun)
 
 
 def _source_of(
@@ -210,26 +215,11 @@ def _source_of(
     return Source(ledgers[device], n_bytes)
 
 
-class Pace:
-    """How long a job takes alone, and how long with others: they have to be woken, and may find no
-    core that is free. What took less is done; the other is tried now and then."""
-
-    __slots__ = ("_ns", "_turn")
-
-    def __init__(self) -> None:
-        self._ns = [0, 0]
-        """Alone and with others, of late; 0: not known."""
-        self._turn = 0
-
-    def is_shared(self) -> bool:
-        """Whether others are to help the next time."""
-        alone, shared = self._ns
-        if not alone or not shared:
-            return bool(alone)
-        self._turn += 1
-        return (shared < alone) != (self._turn % TRIED_AGAIN == 0)
-
-    def note(self, is_shared: bool, ns: int) -> None:
-        """It took so long; once much longer, for the core went to somebody else, says little."""
-        before = self._ns[is_shared] or ns
-        self._ns[is_shared] = before + (min(ns, 2 * before) - before) // 4
+def _width(program: Program, order: Sequence[int]) -> int:
+    """Tasks of which none waits for another, at most: as many as have equally many before them."""
+    levels = [0] * program.graph.n_tasks
+    borders, after = program.borders.tolist(), program.after.tolist()
+    for task in order:
+        for follower in after[borders[task] : borders[task + 1]]:
+            levels[follower] = max(levels[follower], levels[task] + 1)
+    return max(Counter(levels[task] for task in order).values(), default=0)

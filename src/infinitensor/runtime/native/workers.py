@@ -67,12 +67,15 @@ class Workers:
         tick: Callable[[], None],
         others: Sequence[Callable[[], None]] = (),
         n_first: int | None = None,
+        n_most: int | None = None,
     ) -> None:
-        """Run `job` in every worker, or in so many, until one calls `call_another`.
+        """Run `job` in every worker, or in so many, until one calls `call_another`; in `n_most` of
+        them at most.
 
         `tick()` is called in this thread now and then meanwhile.
         """
-        n_first = self.n if n_first is None else max(1, min(n_first, self.n))
+        n_most = self.n if n_most is None else max(1, min(n_most, self.n))
+        n_first = n_most if n_first is None else max(1, min(n_first, n_most))
         self._start(self.n + len(others))
         torch = loaded_torch()
         n_user = None if torch is None else torch.get_num_threads()
@@ -81,7 +84,7 @@ class Workers:
         with self._back:
             self._jobs = [*[job] * self.n, *others]
             self._busy = len(called)
-            self._left = list(range(self.n - 1, n_first - 1, -1))
+            self._left = list(range(n_most - 1, n_first - 1, -1))
         for number in called:
             self._bells[number].release()
         with self._back:

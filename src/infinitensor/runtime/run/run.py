@@ -7,6 +7,7 @@ A run that stops (Ctrl-C, an error in a task) keeps its state: tiles that are do
 from __future__ import annotations
 
 from functools import partial
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from infinitensor.config import config
 from infinitensor.events import lane
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.runtime.native.c_program import run_called, take_memories
+from infinitensor.runtime.native.pace import Pace
 from infinitensor.runtime.replay.cuda_graphs import work_again
 from infinitensor.runtime.run.gpu_lanes import Dispatcher
 from infinitensor.runtime.run.kernel_calls import KernelCalls
@@ -92,6 +94,10 @@ class Run:
         status.goes_past_failures = resumed
         # what waits for a failure would hold up the rest
         is_fixed = config.fixed_order and not resumed
+        is_paced = not (resumed or is_fixed or status.n_done)
+        pace = self._pace(workers.n) if is_paced and workers is not None else None
+        status.n_workers = None if pace is None else pace.n_threads()
+        begun = perf_counter_ns()
         if resumed or is_fixed or not self._has_called(workers, tick):
             status.failed.clear()
             self.tiles.enter_leaves()
@@ -109,6 +115,13 @@ class Run:
             if is_interrupted:
                 raise KeyboardInterrupt
         assert status.is_finished(), "tasks that wait for each other"
+        if pace is not None and status.n_workers is not None:
+            pace.note(status.n_workers, perf_counter_ns() - begun)
+
+    def _pace(self, n_workers: int) -> Pace:
+        """How many of the workers are quickest."""
+        paces = self.start.paces
+        return paces.get(n_workers) or paces.setdefault(n_workers, Pace(n_workers, n_workers))
 
     def _go(self, workers: Workers | None, tick: Callable[[], None], is_fixed: bool) -> None:
         """Run tasks from Python."""
@@ -132,7 +145,9 @@ class Run:
                 others.append(partial(self._work, ready, EVICT))
             try:
                 n_first = None if ready.is_awaited else 1
-                workers.run(partial(self._work, ready, COMPUTE), tick, others, n_first)
+                workers.run(
+                    partial(self._work, ready, COMPUTE), tick, others, n_first, status.n_workers
+                )
             except BaseException:
                 status.halt()
                 workers.join()  # what raised here must not take memory from those who still write

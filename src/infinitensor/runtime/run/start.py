@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from infinitensor.devices import Device
     from infinitensor.ir.tasks import Family, Program
+    from infinitensor.runtime.native.pace import Pace
     from infinitensor.runtime.replay.cuda_graphs import Replays
 
 LONG_S = 2e-4
@@ -41,6 +42,8 @@ class Start(NamedTuple):
     bindings: Bindings
     long: bytes
     """Whether each task takes long."""
+    paces: dict[int, Pace]
+    """How many of so many workers are quickest."""
 
 
 def start_of(program: Program, devices: Sequence[Device]) -> Start:
@@ -68,6 +71,7 @@ def start_of(program: Program, devices: Sequence[Device]) -> Start:
                 replays_of(program, devices) if n_tasks >= LEAST_TASKS else None,
                 Bindings(program, devices[0].kind),
                 _marks(program, lambda family: family.seconds >= LONG_S),
+                {},
             )
         )
     start: Start = program.start[0]

@@ -36,6 +36,8 @@ class Status:
         """Whether tasks run that do not depend on one that has failed."""
         self.stopping = False
         self.is_interrupted = False
+        self.n_workers: int | None = None
+        """Workers that may run tasks; None: all."""
         self.job: np.ndarray | None = None
         """The job that C works on now."""
         self.counts: defaultdict[str, int] = defaultdict(int)

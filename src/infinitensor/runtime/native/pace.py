@@ -1,0 +1,70 @@
+"""With how many threads a program is quickest: found by trying.
+
+Threads have to be woken, share caches and memory, and may find no core that is free; how much that
+costs differs between machines, and from one minute to the next. So a program that is repeated tries
+half and twice as many threads as it has, now and then, and goes on with what took least.
+"""
+
+from __future__ import annotations
+
+TRIED_AGAIN = 64
+"""After so many runs another number is tried: other programs come and go."""
+TRIES = 2
+"""Runs after which a time is believed."""
+GAIN = 0.95
+"""What another number of threads has to take of the time at most."""
+MOST_PACED_NS = 50_000_000
+"""Programs that take longer have all threads: to try fewer costs too much."""
+
+
+class Pace:
+    """How long a program takes with 1, 2, 4 … threads, of late; `first` is where it begins."""
+
+    __slots__ = ("_best", "_most", "_ns", "_tries", "_turn")
+
+    def __init__(self, most: int, first: int) -> None:
+        self._most = max(most, 1)
+        n = _level(self._most) + 1
+        self._ns = [0] * n
+        self._tries = [0] * n
+        self._best = min(_level(max(first, 1)), n - 1)
+        self._turn = 0
+
+    def n_threads(self) -> int:
+        """How many are to work the next time."""
+        self._turn += 1
+        best = self._best
+        near = [k for k in (best - 1, best + 1) if 0 <= k < len(self._ns)]
+        level = best
+        if self._ns[best] > MOST_PACED_NS:
+            return self._most
+        if self._tries[best] >= TRIES and near:
+            unknown = [k for k in near if self._tries[k] < TRIES]
+            if unknown:
+                level = unknown[0]
+            elif self._turn % TRIED_AGAIN == 0:
+                level = near[self._turn // TRIED_AGAIN % len(near)]
+        return min(1 << level, self._most)
+
+    def note(self, n_threads: int, ns: int) -> None:
+        """So many took so long; once much longer, for a core went to somebody else, says little."""
+        level = min(_level(n_threads), len(self._ns) - 1)
+        before = self._ns[level] or ns
+        if 2 * ns < before:  # it is another program now, for it has been compiled
+            self._ns = [0] * len(self._ns)
+            self._tries = [0] * len(self._ns)
+            before = ns
+        self._tries[level] += 1
+        if self._tries[level] <= TRIES:
+            self._ns[level] = min(before, ns)
+        else:
+            self._ns[level] = before + (min(ns, 2 * before) - before) // 4
+        known = [k for k, n in enumerate(self._tries) if n >= TRIES]
+        quickest = min(known, key=self._ns.__getitem__, default=self._best)
+        if self._best not in known or self._ns[quickest] < GAIN * self._ns[self._best]:
+            self._best = quickest
+
+
+def _level(n: int) -> int:
+    """The least power of two that is not below a number."""
+    return (n - 1).bit_length()

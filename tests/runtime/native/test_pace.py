@@ -1,0 +1,78 @@
+"""With how many threads a program is quickest, on machines that answer differently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tests.ir.sessions import strict
+
+import infinitensor as it
+from infinitensor.runtime.native import pace
+from infinitensor.runtime.native.pace import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MACHINES = {
+    "scales": (lambda n: 4_000_000 / n, 16),
+    "waking costs": (lambda n: 800_000 / n + 20_000 * n, 8),
+    "nothing to share": (lambda n: 300_000 + 50_000 * n, 1),
+    "four cores": (lambda n: 1_000_000 / min(n, 4) + 40_000 * max(n - 4, 0), 4),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("first", [1, 2, 16])
+def test_the_quickest_number_is_found_and_kept(name: str, first: int) -> None:
+    took, best = MACHINES[name]
+    found = used(Pace(16, first), took, 400)
+    assert Counter(found[-100:]).most_common(1)[0][0] == best
+    assert found[-100:].count(best) >= 95
+    assert set(found[:12]) != {best} or best == first, "others were tried"
+
+
+def used(paced: Pace, took: Callable[[int], float], n: int) -> list[int]:
+    """The threads of n runs on a machine with some noise."""
+    noise = np.random.default_rng(1).uniform(1, 1.03, n)
+    found = []
+    for factor in noise.tolist():
+        found.append(paced.n_threads())
+        paced.note(found[-1], int(took(found[-1]) * factor))
+    return found
+
+
+def test_it_goes_where_another_number_becomes_quicker() -> None:
+    paced = Pace(8, 8)
+    assert used(paced, lambda n: 1e6 / n, 50)[-1] == 8
+    assert 1 in used(paced, lambda n: 1e6 * n, 40 * pace.TRIED_AGAIN)[-3:], "others have the cores"
+    assert used(paced, lambda n: 1e5 / n, 100)[-1] == 8, "a compiled one is another program"
+
+
+def test_one_slow_run_says_little() -> None:
+    paced = Pace(2, 2)
+    used(paced, lambda n: 1000 / n, 20)
+    paced.note(2, 1_000_000)
+    assert paced.n_threads() == 2
+
+
+def test_long_programs_have_all_threads() -> None:
+    took = lambda n: 1e8 * n  # noqa: E731
+    assert set(used(Pace(8, 8), took, 100)) == {8}
+
+
+@pytest.mark.parametrize("most", [1, 3, 12])
+def test_there_are_no_more_threads_than_workers(most: int) -> None:
+    found = used(Pace(most, 64), lambda n: 1e6 / n, 100)
+    assert max(found) == most
+    assert min(found) >= 1
+
+
+def test_a_program_of_python_tasks_is_paced_and_right() -> None:
+    values = np.random.default_rng(0).random((64, 33)) + 1j
+    with strict("cpu", 99, workers=4):
+        x = it.compute(it.asarray(values))
+        for _ in range(30):
+            np.testing.assert_allclose(it.fft.fft(x).numpy(), np.fft.fft(values))
