@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.fake_gpu import fake_gpu
 from tests.ir.sessions import strict
 from tests.ops.against_numpy import agree, refuse
+from tests.ops.programs import check_cases, ops_of
 
 import infinitensor as it
 
@@ -22,6 +24,25 @@ def test_counts_of_integers_add_up_to_their_number(n: int) -> None:
     assert int(it.bincount(it.asarray(x), minlength=3).sum()) == n
     agree(lambda xp, a: xp.bincount(a, minlength=12), x)
     agree(lambda xp, a, w: xp.bincount(a, w, 4), x, weights)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("step", [1, 7, 1000])
+@pytest.mark.parametrize("name", [name for name in ops_of("histogram") if name.startswith("_")])
+def test_pieces_give_the_counts_of_the_whole(name: str, step: int, kind: str) -> None:
+    check_cases(name, step, 1024, kind)
+
+
+@pytest.mark.parametrize("n", [1, 5, 300])
+def test_weights_on_a_gpu_are_added_in_one_order(n: int) -> None:
+    """Many of a bin in parts of the line, which are added up afterwards."""
+    pytest.importorskip("torch")
+    x, weights = RNG.integers(0, n, 50_000), RNG.normal(size=50_000)
+    with fake_gpu(), it.init("cuda:0", memory="64MiB"):
+        given = it.compute(it.asarray(x), it.asarray(weights))
+        found = {it.bincount(*given).numpy().tobytes() for _ in range(3)}
+        assert len(found) == 1
+        np.testing.assert_allclose(np.frombuffer(found.pop()), np.bincount(x, weights), atol=1e-10)
 
 
 @pytest.mark.parametrize("right", [False, True])

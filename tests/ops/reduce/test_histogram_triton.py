@@ -56,6 +56,20 @@ def test_programs_take_several_blocks_where_there_are_many(
     assert launches[0].grid[0] == 3
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 300])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8"])
+def test_bins_are_numpys(launches: list[Any], n: int, dtype: str) -> None:
+    """Values on edges, outside of them, and NaN, which is in none."""
+    x = np.abs(np.random.default_rng(n).normal(size=LEAST + 9) * 3).astype(dtype)
+    edges = np.linspace(0.5, 5.0, n + 1)
+    x[:9] = np.array([0.5, 5.0, 0.0, 9.0, 1.0, 2.0, 3.0, 4.0, 0.25], dtype)
+    if x.dtype.kind == "f":
+        x[9:12] = np.nan, np.inf, -np.inf
+    found = histogram_triton.count_bins(torch.from_numpy(x), torch.from_numpy(edges))
+    np.testing.assert_array_equal(found, np.histogram(x.astype(np.float64), edges)[0])
+    assert len(launches) == 1
+
+
 def test_few_values_and_other_dtypes_are_left_to_torch(launches: list[Any]) -> None:
     x = torch.zeros(LEAST, dtype=torch.int64)
     assert histogram_triton.count_values(x[1:], 3) is None

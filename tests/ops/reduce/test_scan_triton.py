@@ -87,3 +87,37 @@ def test_running_sums_of_long_lines(n: int, dtype: Any) -> None:
         zeros = it.cumsum(it.asarray(np.full(n, -0.0))).numpy()
     assert twice[0] == twice[1]
     assert np.signbit(zeros).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((300, 257), 0), ((2, 1500, 30), 1), ((5, 3, 9000), 0)]
+)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_columns_of_integers_are_scanned_in_blocks_of_rows(
+    shape: tuple[int, ...], axis: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums that overflow wrap, as NumPy's do; those of floats are added row after row."""
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(info.min, info.max, shape, dtype)
+    out = torch.empty(shape, dtype=getattr(torch, dtype))
+    is_compiled = [False, True]
+    monkeypatch.setattr(scan_triton, "can_start", lambda *given: is_compiled.pop(0))
+    with triton_in_numpy(scan_triton) as launches:
+        assert not scan_triton.running_sum(torch.from_numpy(x), out, axis)
+        assert scan_triton.running_sum(torch.from_numpy(x), out, axis)
+        floats = torch.zeros(shape)
+        assert not scan_triton.running_sum(floats, torch.empty_like(floats), axis)
+    np.testing.assert_array_equal(out.numpy(), np.cumsum(x, axis, dtype))
+    assert len(launches) == 1
+
+
+@pytest.mark.gpu
+def test_columns_on_a_gpu_are_numpys_while_a_kernel_is_compiled_and_after() -> None:
+    x = np.random.default_rng(0).integers(-99, 99, (700, 301))
+    with it.init("cuda:0"):
+        given = it.compute(it.asarray(x))
+        for _ in range(2):
+            for _ in range(4):
+                np.testing.assert_array_equal(it.cumsum(given, axis=0).numpy(), np.cumsum(x, 0))
+            while it.stats()["kernels_compiling"]:
+                pass

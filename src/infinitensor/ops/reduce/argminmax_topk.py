@@ -54,13 +54,19 @@ def _signed_order(xp: Any, x: Any) -> Any:
     return x
 
 
-def _cuda_arg(xp: Any, rows: Any, largest: bool) -> Any:
-    rows = _signed_order(xp, rows)
+def _cuda_arg(xp: Any, rows: Any, largest: bool) -> tuple[Any, Any]:
+    """The best value of each row, and its index."""
+    signed = _signed_order(xp, rows)
     if not rows.dtype.is_complex:
-        return (xp.argmax if largest else xp.argmin)(rows, -1)
-    best = cuda_extreme(largest)(xp, rows, (rows.ndim - 1,), np.dtype(complex))[0].unsqueeze(-1)
-    hit = (rows == best) | (xp.isnan(best) & xp.isnan(rows))
-    return xp.argmax(hit.to(xp.int8), -1)
+        found = signed.max(-1) if largest else signed.min(-1)
+        local = found.indices
+        if signed is rows:
+            return found.values, local
+    else:
+        best = cuda_extreme(largest)(xp, rows, (rows.ndim - 1,), np.dtype(complex))[0].unsqueeze(-1)
+        hit = (rows == best) | (xp.isnan(best) & xp.isnan(rows))
+        local = xp.argmax(hit.to(xp.int8), -1)
+    return _take_along_last(xp, rows, local[..., None])[..., 0], local
 
 
 def _numpy_arg(rows: Any, largest: bool) -> Any:
@@ -82,10 +88,14 @@ def _arg_kernel(
         found = np.asarray(best(x, axis=axes[0], keepdims=True))
         value = np.take_along_axis(x, found, axes[0]).squeeze(axes[0])
         local = found.squeeze(axes[0])
-    else:  # all axes, in C order; torch takes one axis in this form too
-        rows = np.asarray(x).reshape(-1) if xp is np else rows_of(x, axes)
-        local = _numpy_arg(rows, largest) if xp is np else _cuda_arg(xp, rows, largest)
+    elif xp is np:  # all axes, in C order
+        rows = np.asarray(x).reshape(-1)
+        local = _numpy_arg(rows, largest)
         value = _take_along_last(xp, rows, local[..., None])[..., 0]
+    else:
+        value, local = _cuda_arg(xp, rows_of(x, axes), largest)
+    if all(box[axis] == (0, shape[axis]) for axis in axes):
+        return value, local
     where, stride = 0, 1
     for axis in reversed(axes):
         n = max(x.shape[axis], 1)

@@ -17,7 +17,7 @@ from infinitensor.dtypes import float32, int64, result_type
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.reduction import plain_combine
-from infinitensor.ops.reduce.histogram_triton import count_values
+from infinitensor.ops.reduce.histogram_triton import count_bins, count_values
 from infinitensor.ops.table.checks import host_values_of, is_on_host
 from infinitensor.ops.table.registry import Array, op, program
 
@@ -232,14 +232,17 @@ def counts(xp: Any, x: Any, n: int, weights: Any = None) -> Any:
 def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any) -> tuple[Any]:
     """Counts of a tile in bins of one width; the last bin has its right edge too."""
     n = edges.shape[0] - 1
-    count_bins = loop("histogram", "count_bins", x.dtype) if xp is np else None
-    if count_bins is not None:
+    count = loop("histogram", "count_bins", x.dtype) if xp is np else None
+    if count is not None:
         number = np.zeros(n, int64)
-        count_bins(np.ascontiguousarray(x), x.size, np.ascontiguousarray(edges), n, number)
+        count(np.ascontiguousarray(x), x.size, np.ascontiguousarray(edges), n, number)
         return (number,)
     if xp is np:
         found = np.searchsorted(edges, x, "right") - 1
     else:
+        number = count_bins(x, edges)
+        if number is not None:
+            return (number,)
         x = x.to(edges.dtype)
         found = xp.searchsorted(edges.contiguous(), x.contiguous(), right=True) - 1
     found = xp.where(x == edges[-1], n - 1, found)

@@ -17,51 +17,87 @@ LEAST_COUNTED_ELEMENTS = 1 << 12
 COUNT_BLOCK_ELEMENTS = 1024
 COUNT_PROGRAMS = 1024
 """Several for each multiprocessor; each adds up its counts once."""
+LOW_COUNTS = 256
+"""Integers below it, but for one, are counted in registers."""
 MOST, LEAST = (1 << 63) - 1, -(1 << 63)
 
-_KERNEL = """\
+_BEGIN = """\
+    first = tl.program_id(0).to(tl.int64) * n_steps * BLOCK + tl.arange(0, BLOCK)
+    few = tl.zeros((LOW,), tl.int32)
+    one = tl.full((BLOCK,), 1, tl.int64)
+"""
+_ADD = """\
+        is_low = (value >= 0) & (value < LOW - 1)
+        few += tl.histogram(tl.where(is_low, value, LOW - 1).to(tl.int32), LOW)
+        tl.atomic_add(counts + value, one, mask=(value >= LOW - 1) & (value < n), sem="relaxed")
+"""
+_END = """\
+    place = tl.arange(0, LOW)
+    is_seen = (few > 0) & (place < LOW - 1) & (place < n)
+    tl.atomic_add(counts + place, few.to(tl.int64), mask=is_seen, sem="relaxed")
+"""
+_VALUES = f"""\
 @triton.jit
-def counted(
+def values_counted(
     x, counts, ends, n_values, n, n_steps,
     LOW: tl.constexpr, MOST: tl.constexpr, BLOCK: tl.constexpr,
 ):
-    first = tl.program_id(0).to(tl.int64) * n_steps * BLOCK + tl.arange(0, BLOCK)
+{_BEGIN}\
     low = tl.full((BLOCK,), MOST, tl.int64)
     high = -low - 1
-    few = tl.zeros((LOW,), tl.int32)
-    one = tl.full((BLOCK,), 1, tl.int64)
     for step in range(n_steps):
         at = first + step * BLOCK
         inside = at < n_values
         value = tl.load(x + at, mask=inside, other=-1)
         low = tl.minimum(low, tl.where(inside, value, MOST))
         high = tl.maximum(high, tl.where(inside, value, -MOST - 1))
-        is_low = (value >= 0) & (value < LOW - 1)
-        few += tl.histogram(tl.where(is_low, value, LOW - 1).to(tl.int32), LOW)
-        tl.atomic_add(counts + value, one, mask=(value >= LOW - 1) & (value < n), sem="relaxed")
-    place = tl.arange(0, LOW)
-    is_seen = (few > 0) & (place < LOW - 1) & (place < n)
-    tl.atomic_add(counts + place, few.to(tl.int64), mask=is_seen, sem="relaxed")
+{_ADD}{_END}\
     tl.atomic_min(ends, tl.min(low, 0), sem="relaxed")
     tl.atomic_max(ends + 1, tl.max(high, 0), sem="relaxed")
 """
+_BINS = f"""\
+@triton.jit
+def bins_counted(
+    x, edges, counts, n_values, n, n_steps,
+    LOW: tl.constexpr, HALF: tl.constexpr, HALVES: tl.constexpr, BLOCK: tl.constexpr,
+):
+{_BEGIN}\
+    begin, end = tl.load(edges), tl.load(edges + n)
+    for step in range(n_steps):
+        at = first + step * BLOCK
+        inside = at < n_values
+        number = tl.load(x + at, mask=inside, other=0).to(tl.float64)
+        value = at * 0
+        for k in range(HALVES):
+            above = value + (HALF >> k)
+            edge = tl.load(edges + above, mask=above < n, other=0)
+            value = tl.where((above < n) & (number >= edge), above, value)
+        is_within = inside & (number >= begin) & (number <= end)
+        value = tl.where(is_within, value, -1)
+{_ADD}{_END}"""
 
 
-def _launch(shape: tuple[int, ...], tiles: Any) -> Launch:
-    n_values, n = shape
+def _steps_of(n_values: int) -> tuple[int, int]:
+    """(programs, blocks of each)."""
     n_steps = -(-n_values // (COUNT_BLOCK_ELEMENTS * COUNT_PROGRAMS))
-    n_programs = -(-n_values // (COUNT_BLOCK_ELEMENTS * n_steps))
-    return Launch(
-        triton_module(_KERNEL),
-        n_programs,
-        (n_values, n, n_steps),
-        LOW=256,
-        MOST=MOST,
-        BLOCK=COUNT_BLOCK_ELEMENTS,
-    )
+    return -(-n_values // (COUNT_BLOCK_ELEMENTS * n_steps)), n_steps
 
 
-_count = Launches(_launch)
+def _values_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
+    n_programs, n_steps = _steps_of(shape[0])
+    constants = {"LOW": LOW_COUNTS, "MOST": MOST, "BLOCK": COUNT_BLOCK_ELEMENTS}
+    return Launch(triton_module(_VALUES), n_programs, (*shape, n_steps), **constants)
+
+
+def _bins_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
+    n_programs, n_steps = _steps_of(shape[0])
+    n_halves = max((shape[1] - 1).bit_length(), 1)
+    constants = {"LOW": LOW_COUNTS, "HALF": 1 << (n_halves - 1), "HALVES": n_halves}
+    constants["BLOCK"] = COUNT_BLOCK_ELEMENTS
+    return Launch(triton_module(_BINS), n_programs, (*shape, n_steps), **constants)
+
+
+_count, _bin = Launches(_values_launch), Launches(_bins_launch)
 
 
 def count_values(x: Any, n: int) -> tuple[Any, Any] | None:
@@ -69,8 +105,7 @@ def count_values(x: Any, n: int) -> tuple[Any, Any] | None:
 
     None, and nothing done, without Triton, until the kernel is compiled, and for few values.
     """
-    fits = x.is_cuda and x.dtype == torch.int64 and x.is_contiguous() and has_triton()
-    if not fits or x.numel() < LEAST_COUNTED_ELEMENTS:
+    if x.dtype != torch.int64 or not _can_read(x):
         return None
     counts = torch.zeros(n, dtype=torch.int64, device=x.device)
     ends = torch.empty(2, dtype=torch.int64, device=x.device)
@@ -82,3 +117,23 @@ def count_values(x: Any, n: int) -> tuple[Any, Any] | None:
     ends[1].fill_(LEAST)
     launch(tiles)
     return counts, ends
+
+
+def count_bins(x: Any, edges: Any) -> Any:
+    """How many values of a line are in each bin between edges of float64, the last of which has its
+    right edge too. None, and nothing done, as above."""
+    if x.is_complex() or not (_can_read(x) and edges.is_contiguous()):
+        return None
+    n = len(edges) - 1
+    counts = torch.zeros(n, dtype=torch.int64, device=x.device)
+    tiles = (x, edges, counts)
+    launch = _bin.get((x.numel(), n), tiles)
+    if not can_start(launch, tiles):
+        return None
+    launch(tiles)
+    return counts
+
+
+def _can_read(x: Any) -> bool:
+    fits = x.is_cuda and x.is_contiguous() and x.numel() >= LEAST_COUNTED_ELEMENTS
+    return bool(fits and has_triton())

@@ -1,16 +1,19 @@
-"""Running sums on a GPU: of one long line in two passes, of many short rows in one.
+"""Running sums on a GPU: of one long line in two passes, of many short rows or columns in one.
 
 Blocks of a line are added up, then each is scanned after those before it. (torch's scan takes one
 pass and longer, and its bits differ from run to run.) Of short rows a program has several: torch's
-has one, with most of its threads idle.
+has one, with most of its threads idle. Of integers in columns it has blocks of rows, whose sums are
+the same in any order: torch adds row after row.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from infinitensor.jit import Launch, Launches, has_triton, triton_module
 from infinitensor.lazy_torch import torch
+from infinitensor.ops.backend.compile_beside import can_start
 
 SCAN_BLOCK_ELEMENTS = 8192
 """Elements of a program; fewer would be more totals, which are scanned by themselves."""
@@ -22,6 +25,10 @@ MOST_ROW_ELEMENTS = 256
 """Longer rows are torch's: it is as fast there."""
 ROWS_BLOCK_ELEMENTS = 4096
 """Elements of a program that has several rows."""
+COLUMNS_BLOCK_ELEMENTS = 4096
+"""Elements of a block of columns."""
+COLUMNS_AT_A_TIME = 8
+"""Of a program: 64 bytes side by side, and few columns are many programs."""
 
 _TOTAL = triton_module("""\
 @triton.jit
@@ -50,6 +57,22 @@ def rows_scanned(x, out, n_rows, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out + at, lines, mask=inside)
 """)
 
+_COLUMNS = triton_module("""\
+@triton.jit
+def columns_scanned(x, out, n, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    across = tl.cdiv(width, COLUMNS)
+    outer = tl.program_id(0).to(tl.int64) // across
+    column = tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS)
+    before = tl.zeros((COLUMNS,), x.dtype.element_ty)
+    for first in range(0, n, ROWS):
+        row = first + tl.arange(0, ROWS)[:, None]
+        at = (outer * n + row) * width + column[None, :]
+        inside = (row < n) & (column < width)[None, :]
+        values = tl.load(x + at, mask=inside, other=0)
+        tl.store(out + at, tl.cumsum(values, 0) + before[None, :], mask=inside)
+        before += tl.sum(values, 0)
+""")
+
 
 def _launches(source: str) -> Launches:
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
@@ -71,7 +94,16 @@ def _rows_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     return Launch(_ROWS, n_programs, shape, ROWS=n_at_a_time, BLOCK=block)
 
 
+def _columns_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
+    n_outer, n, width = shape
+    columns = min(1 << (width - 1).bit_length(), COLUMNS_AT_A_TIME)
+    rows = min(1 << (n - 1).bit_length(), COLUMNS_BLOCK_ELEMENTS // columns)
+    n_programs = n_outer * -(-width // columns)
+    return Launch(_COLUMNS, n_programs, (n, width), n_warps=8, ROWS=rows, COLUMNS=columns)
+
+
 _total, _scan, _rows = _launches(_TOTAL), _launches(_SCAN), Launches(_rows_launch)
+_columns = Launches(_columns_launch)
 
 
 def running_sum(x: Any, out: Any, axis: int) -> bool:
@@ -88,7 +120,19 @@ def running_sum(x: Any, out: Any, axis: int) -> bool:
         _scan.get((n,), (x, out))((x, out, torch.cumsum(sums, 0, dtype=x.dtype)))
         return True
     width = x.shape[-1]
-    if axis % x.ndim != x.ndim - 1 or width > MOST_ROW_ELEMENTS:
+    if axis % x.ndim != x.ndim - 1:
+        return not x.is_floating_point() and _sum_columns(x, out, axis % x.ndim)
+    if width > MOST_ROW_ELEMENTS:
         return False
     _rows.get((n // width, width), (x, out))((x, out))
+    return True
+
+
+def _sum_columns(x: Any, out: Any, axis: int) -> bool:
+    """Running sums of integers along an axis that is not the last; False until it is compiled."""
+    shape = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
+    launch = _columns.get(shape, (x, out))
+    if not can_start(launch, (x, out)):
+        return False
+    launch((x, out))
     return True
