@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { N_OFFERS = 16, AWAKE_NS = 50000 };
+enum { N_OFFERS = 16, AWAKE_NS = 100000, LOOKS = 64 };
 #define CLOSED ((int64_t)1 << 32)
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
 #define STORE(x, value) __atomic_store_n(&(x), value, __ATOMIC_SEQ_CST)
@@ -26,7 +26,6 @@ typedef struct {
 
 static Offer offers[N_OFFERS];
 static int64_t n_made; /* offers, ever */
-static int64_t awake_ns; /* how long one looks for more before it sleeps: after what was offered last */
 static int64_t n_asleep, n_waiting;
 static int64_t n_threads, n_kept; /* with the lock; so many may stay */
 static pthread_mutex_t lock;
@@ -50,6 +49,15 @@ static int64_t now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* Let the other thread of a core go first. */
+static void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
 }
 
 /* --- threads ---------------------------------------------------------------------------------- */
@@ -92,8 +100,12 @@ static void *serve(void *given) {
             n_taken = 0;
             for (int k = 0; k < N_OFFERS; k++) n_taken += take(offers + k);
         } while (n_taken);
-        const int64_t until = now_ns() + LOAD(awake_ns);
-        while (LOAD(n_made) == seen && now_ns() < until) sched_yield(); /* others go first */
+        /* more often follows soon: to wake takes several times as long as what a thread is woken for */
+        const int64_t until = now_ns() + AWAKE_NS;
+        while (LOAD(n_made) == seen && now_ns() < until) {
+            for (int k = 0; k < LOOKS && LOAD(n_made) == seen; k++) pause_briefly();
+            sched_yield(); /* others go first */
+        }
     } while (LOAD(n_made) != seen || sleep_until_offered(seen));
     return 0;
 }
@@ -123,7 +135,8 @@ int64_t count_threads(void) { return LOAD(n_threads); }
 
 /* --- offers ----------------------------------------------------------------------------------- */
 
-static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t look_ns) {
+/* Let up to n threads do some work; 0, and nobody will, if there are too many offers. To be withdrawn. */
+void *offer(void (*work)(void *), void *given, int64_t n) {
     Offer *made = offers, *end = n < 1 ? offers : offers + N_OFFERS;
     for (; made < end; made++)
         if (!LOAD(made->is_used) && !__atomic_exchange_n(&made->is_used, 1, __ATOMIC_SEQ_CST)) break;
@@ -132,7 +145,6 @@ static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t lo
     made->given = given;
     STORE(made->n_wanted, n);
     ADD(made->gate, CLOSED);
-    STORE(awake_ns, look_ns);
     ADD(n_made, 1);
     if (LOAD(n_threads) < n || LOAD(n_kept) < n) start(n);
     if (LOAD(n_asleep)) {
@@ -144,17 +156,16 @@ static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t lo
     return made;
 }
 
-/* Let up to n threads do some work; 0, and nobody will, if there are too many offers. To be withdrawn. What follows such
-   work is Python's, and takes longer than to wake: threads sleep at once. */
-void *offer(void (*work)(void *), void *given, int64_t n) { return make_offer(work, given, n, 0); }
-
 /* Nobody begins any more; wait for those who have. */
 void withdraw(void *offered) {
     Offer *made = offered;
     if (!LOAD(made->is_used)) return; /* another process's: a fork came between */
     ADD(made->gate, -CLOSED);
-    const int64_t until = now_ns() + LOAD(awake_ns);
-    while (LOAD(made->gate) != -CLOSED && now_ns() < until) sched_yield();
+    const int64_t until = now_ns() + AWAKE_NS;
+    while (LOAD(made->gate) != -CLOSED && now_ns() < until) {
+        for (int k = 0; k < LOOKS && LOAD(made->gate) != -CLOSED; k++) pause_briefly();
+        sched_yield();
+    }
     if (LOAD(made->gate) != -CLOSED) {
         pthread_mutex_lock(&lock);
         ADD(n_waiting, 1);
@@ -165,10 +176,9 @@ void withdraw(void *offered) {
     STORE(made->is_used, 0);
 }
 
-/* Do some work here and with n - 1 threads, or as many as have nothing to do. More often follows at once, so they look
-   for it a while. */
+/* Do some work here and with n - 1 threads, or as many as have nothing to do. */
 void share(void (*work)(void *), void *given, int64_t n) {
-    void *made = make_offer(work, given, n - 1, AWAKE_NS);
+    void *made = offer(work, given, n - 1);
     work(given);
     if (made) withdraw(made);
 }

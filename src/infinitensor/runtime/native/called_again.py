@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MOST_NS = 20_000_000
 """Work of a program, on all cores together, that nobody needs to stop."""
-SHARED_NS = 50_000
+SHARED_NS = 20_000
 """Work for which a thread is woken: less is done before it has begun."""
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 """Events that only a `Run` reports."""
