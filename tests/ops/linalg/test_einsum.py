@@ -117,3 +117,31 @@ def test_bilinear_forms_and_labels_of_one_operand_are_numpys(
     agree(lambda xp, *xs: xp.einsum(text, *xs), *given)
     given = [np.asfortranarray(np.repeat(x, 2, 0)[::2]) for x in given]
     agree(lambda xp, *xs: xp.einsum(text, *xs), *given)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("bij,bkj->bik", [(3, 4, 5), (3, 6, 5)]),
+        ("bij,bkj->kbi", [(3, 4, 5), (3, 6, 5)]),
+        ("bij,bkj->bik", [(1, 4, 5), (3, 6, 5)]),
+        ("bij,bkj->bik", [(3, 4, 1), (3, 6, 5)]),
+        ("bij,bkj->ik", [(3, 4, 5), (3, 6, 5)]),
+        ("bij,kj->ki", [(3, 4, 5), (6, 5)]),
+        ("ij,jk->", [(4, 5), (5, 6)]),
+        ("ij,k->ijk", [(4, 5), (6,)]),
+        ("ii,ij->j", [(4, 4), (4, 5)]),
+        ("ij,ji->i", [(4, 5), (5, 4)]),
+        ("bij,bkj->bik", [(0, 4, 5), (0, 6, 5)]),
+    ],
+)
+@pytest.mark.parametrize("dtypes", [("f8", "f8"), ("f4", "f8"), ("i4", "f4"), ("?", "i8")])
+def test_products_of_two_are_numpys_in_whatever_way(
+    text: str, shapes: list[tuple[int, ...]], dtypes: tuple[str, str]
+) -> None:
+    rng = np.random.default_rng(0)
+    given = [rng.integers(0, 3, s).astype(d) for s, d in zip(shapes, dtypes, strict=True)]
+    expected = np.einsum(text, *given)
+    found = it.einsum(text, *map(it.asarray, given))
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.numpy(), expected)

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 @guard
 def get(tensor: AnyTensor, index: Any) -> AnyTensor:
     """`tensor[index]`: a view for basic indices, a value for full integer ones, else a gather."""
-    if is_tensor(index) and index.dtype == np.bool_ and index.ndim:
-        return masked_items.select(tensor, index)
+    if is_tensor(index) and index.shape:
+        if index.dtype == np.bool_:
+            return masked_items.select(tensor, index)
+        if index.dtype == np.int64 and tensor.shape:  # there is nothing more to look at
+            return call_op("_take", tensor, [index], (0,), 0)  # type: ignore[no-any-return]
     items = index if isinstance(index, tuple) else (index,)
     if tensor._is_value:  # it has no memory that others could see
         return copy_tensor(tensor)[index] if items else tensor

@@ -297,7 +297,21 @@ def einsum(
     xs = [xp.asarray(x) for x in xs]
     given = tuple([(tuple(x.shape), x.dtype) for x in xs])
     wanted = None if dtype is None else as_dtype(dtype)
-    terms, kept, kind = _read(subscripts, given, wanted, casting)
+    terms, kept, kind, is_product = _read(subscripts, given, wanted, casting)
+    if is_product:
+        x, y = [x if x.dtype == kind else x.astype(kind) for x in xs]
+        left, right = terms
+        found = product_of(xp, x, y, left, right, kept)
+    else:
+        found = _pair_by_pair(xp, xs, terms, kept, kind)
+    order = "K" if order is None else order
+    if order in "aA":
+        order = "F" if all(x.flags.fnc for x in xs) else "C"
+    return found if order in "cCkK" else xp.copy(found, order)
+
+
+def _pair_by_pair(xp: Any, xs: Sequence[Any], terms: tuple[str, ...], kept: str, kind: Any) -> Any:
+    """Operands made one, two at a time."""
     pairs = [_without_repeats(xp, x, labels) for x, labels in zip(xs, terms, strict=True)]
     pairs = [(x if x.dtype == kind else x.astype(kind), labels) for x, labels in pairs]
     path: Sequence[tuple[int, ...]] = [(0, 1)]
@@ -312,11 +326,7 @@ def einsum(
             chosen = [_contract(xp, chosen[0], chosen[1], needed, kept, kind), *chosen[2:]]
         pairs = [*rest, *chosen]
     ((x, labels),) = pairs
-    found = _in_order(xp, *_sum_unneeded(xp, x, labels, set(kept), kind), kept)
-    order = "K" if order is None else order
-    if order in "aA":
-        order = "F" if all(x.flags.fnc for x in xs) else "C"
-    return found if order in "cCkK" else xp.copy(found, order)
+    return _in_order(xp, *_sum_unneeded(xp, x, labels, set(kept), kind), kept)
 
 
 @lru_cache(1024)
@@ -325,9 +335,9 @@ def _read(
     given: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
     dtype: np.dtype[Any] | None,
     casting: str,
-) -> tuple[tuple[str, ...], str, np.dtype[Any]]:
-    """Labels of operands of given shapes and dtypes and of the output, and the dtype that it is
-    computed in; an error where these do not fit."""
+) -> tuple[tuple[str, ...], str, np.dtype[Any], bool]:
+    """Labels of operands of given shapes and dtypes and of the output, the dtype that it is
+    computed in, and whether it is a product of two; an error where these do not fit."""
     specs = [Spec(*one) for one in given]
     terms, kept = parse_subscripts(subscripts, tuple(x.ndim for x in specs))
     kind = result_type(*(x.dtype for x in specs)) if dtype is None else dtype
@@ -335,7 +345,21 @@ def _read(
         kind = specs[0].dtype  # a view, as NumPy's is: nothing is computed in a dtype
     _check_casts(specs, kind, casting)
     label_sizes(specs, terms)
-    return terms, kept, kind
+    return terms, kept, kind, _is_product(specs, terms, kept)
+
+
+def _is_product(specs: Sequence[Spec], terms: tuple[str, ...], kept: str) -> bool:
+    """Whether two operands are one product as they are: before it, nothing is summed, no diagonal
+    taken and nothing stretched; and it is not a product of elements."""
+    if len(terms) != 2 or any(len(set(labels)) < len(labels) for labels in terms):
+        return False
+    x, y = (
+        dict(zip(labels, one.shape, strict=True)) for labels, one in zip(terms, specs, strict=True)
+    )
+    shared, every = x.keys() & y.keys(), x.keys() | y.keys()
+    if x.keys() == y.keys() or every == set(kept) or not every <= shared | set(kept):
+        return False
+    return all(x[c] == y[c] for c in shared)
 
 
 def _check_path(optimize: Any, n_operands: int) -> None:
