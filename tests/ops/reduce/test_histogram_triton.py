@@ -22,8 +22,10 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Any:
         yield found
 
 
-@pytest.mark.parametrize(("low", "high", "n"), [(0, 7, 7), (-5, 900, 400), (0, 255, 255)])
-@pytest.mark.parametrize("size", [LEAST, LEAST + 777])
+@pytest.mark.parametrize(
+    ("low", "high", "n"), [(0, 7, 7), (-5, 900, 400), (0, 255, 255), (5, 9, 0)]
+)
+@pytest.mark.parametrize("size", [LEAST, 9 * LEAST + 777])
 def test_counts_and_ends_are_numpys(
     launches: list[Any], low: int, high: int, n: int, size: int
 ) -> None:
@@ -48,6 +50,7 @@ def test_the_farthest_integers_are_ends(launches: list[Any]) -> None:
 def test_programs_take_several_blocks_where_there_are_many(
     launches: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And add to copies of the counts, if these are few."""
     monkeypatch.setattr(histogram_triton, "COUNT_PROGRAMS", 3)
     x = np.random.default_rng(0).integers(0, 600, 9 * LEAST + 5)
     found = histogram_triton.count_values(torch.from_numpy(x), 500)

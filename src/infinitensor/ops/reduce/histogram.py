@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 FLOAT = np.dtype(np.float64)
 FEW_COUNTS = 4096
 """So many counts are made while the largest value is looked for: it is mostly among them."""
-PART_WEIGHTS = 64
+PART_WEIGHTS = 16
 """Weights of a bin, in the mean, that a GPU adds one after another."""
-MOST_LINE_PARTS = 1024
+MOST_LINE_PARTS = 1 << 16
 """Into which a line is divided for that."""
 
 
@@ -100,7 +100,7 @@ def _count_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, 
 
 
 def _count_scratch_cuda(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return 128 * ins[0].n_elements + 32 * int(params["n"]) + 4096
+    return 128 * ins[0].n_elements + 32 * int(params["n"]) + (1 << 19)
 
 
 def _count_cases(rng: Any) -> list[Any]:
@@ -253,7 +253,9 @@ def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any) -> tuple[Any]:
     "reduction",
     kernel=_bin_kernel,
     combine=plain_combine("sum", exact=True),
-    scratch_bytes=lambda ins, outs, params: 80 * ins[0].n_elements + 40 * ins[1].n_elements + 4096,
+    scratch_bytes=lambda ins, outs, params: (
+        80 * ins[0].n_elements + 40 * ins[1].n_elements + (1 << 19)
+    ),
     moves=True,
     cost=8.0,
     cases=lambda rng: [

@@ -17,6 +17,9 @@ LEAST_COUNTED_ELEMENTS = 1 << 12
 COUNT_BLOCK_ELEMENTS = 1024
 COUNT_PROGRAMS = 1024
 """Several for each multiprocessor; each adds up its counts once."""
+SPREAD_COUNTS = 1 << 15
+"""Places in memory over which additions of many values are spread."""
+MOST_COPIES = 32
 LOW_COUNTS = 256
 """Integers below it, but for one, are counted in registers."""
 MOST, LEAST = (1 << 63) - 1, -(1 << 63)
@@ -25,6 +28,7 @@ _BEGIN = """\
     first = tl.program_id(0).to(tl.int64) * n_steps * BLOCK + tl.arange(0, BLOCK)
     few = tl.zeros((LOW,), tl.int32)
     one = tl.full((BLOCK,), 1, tl.int64)
+    counts += tl.program_id(0) % COPIES * n
 """
 _ADD = """\
         is_low = (value >= 0) & (value < LOW - 1)
@@ -40,7 +44,7 @@ _VALUES = f"""\
 @triton.jit
 def values_counted(
     x, counts, ends, n_values, n, n_steps,
-    LOW: tl.constexpr, MOST: tl.constexpr, BLOCK: tl.constexpr,
+    LOW: tl.constexpr, COPIES: tl.constexpr, MOST: tl.constexpr, BLOCK: tl.constexpr,
 ):
 {_BEGIN}\
     low = tl.full((BLOCK,), MOST, tl.int64)
@@ -59,7 +63,8 @@ _BINS = f"""\
 @triton.jit
 def bins_counted(
     x, edges, counts, n_values, n, n_steps,
-    LOW: tl.constexpr, HALF: tl.constexpr, HALVES: tl.constexpr, BLOCK: tl.constexpr,
+    LOW: tl.constexpr, COPIES: tl.constexpr, HALF: tl.constexpr, HALVES: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
 {_BEGIN}\
     begin, end = tl.load(edges), tl.load(edges + n)
@@ -85,15 +90,16 @@ def _steps_of(n_values: int) -> tuple[int, int]:
 
 def _values_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     n_programs, n_steps = _steps_of(shape[0])
-    constants = {"LOW": LOW_COUNTS, "MOST": MOST, "BLOCK": COUNT_BLOCK_ELEMENTS}
+    constants = {"LOW": LOW_COUNTS, "COPIES": len(tiles[1]), "MOST": MOST}
+    constants["BLOCK"] = COUNT_BLOCK_ELEMENTS
     return Launch(triton_module(_VALUES), n_programs, (*shape, n_steps), **constants)
 
 
 def _bins_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     n_programs, n_steps = _steps_of(shape[0])
     n_halves = max((shape[1] - 1).bit_length(), 1)
-    constants = {"LOW": LOW_COUNTS, "HALF": 1 << (n_halves - 1), "HALVES": n_halves}
-    constants["BLOCK"] = COUNT_BLOCK_ELEMENTS
+    constants = {"LOW": LOW_COUNTS, "COPIES": len(tiles[2]), "HALF": 1 << (n_halves - 1)}
+    constants |= {"HALVES": n_halves, "BLOCK": COUNT_BLOCK_ELEMENTS}
     return Launch(triton_module(_BINS), n_programs, (*shape, n_steps), **constants)
 
 
@@ -107,7 +113,7 @@ def count_values(x: Any, n: int) -> tuple[Any, Any] | None:
     """
     if x.dtype != torch.int64 or not _can_read(x):
         return None
-    counts = torch.zeros(n, dtype=torch.int64, device=x.device)
+    counts = _zeros(x, n)
     ends = torch.empty(2, dtype=torch.int64, device=x.device)
     tiles = (x, counts, ends)
     launch = _count.get((x.numel(), n), tiles)
@@ -116,7 +122,7 @@ def count_values(x: Any, n: int) -> tuple[Any, Any] | None:
     ends[0].fill_(MOST)
     ends[1].fill_(LEAST)
     launch(tiles)
-    return counts, ends
+    return _sum_of(counts), ends
 
 
 def count_bins(x: Any, edges: Any) -> Any:
@@ -125,13 +131,24 @@ def count_bins(x: Any, edges: Any) -> Any:
     if x.is_complex() or not (_can_read(x) and edges.is_contiguous()):
         return None
     n = len(edges) - 1
-    counts = torch.zeros(n, dtype=torch.int64, device=x.device)
+    counts = _zeros(x, n)
     tiles = (x, edges, counts)
     launch = _bin.get((x.numel(), n), tiles)
     if not can_start(launch, tiles):
         return None
     launch(tiles)
-    return counts
+    return _sum_of(counts)
+
+
+def _zeros(x: Any, n: int) -> Any:
+    """What values are counted in: copies of it, by programs, where there are few counts of many
+    values, which would be added to all the time."""
+    n_copies = min(SPREAD_COUNTS // max(n, 1), MOST_COPIES) if len(x) >= SPREAD_COUNTS else 1
+    return torch.zeros((max(n_copies, 1), n), dtype=torch.int64, device=x.device)
+
+
+def _sum_of(counts: Any) -> Any:
+    return counts.sum(0) if len(counts) > 1 else counts[0]
 
 
 def _can_read(x: Any) -> bool:
