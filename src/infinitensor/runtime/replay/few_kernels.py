@@ -199,8 +199,11 @@ class Few(NamedTuple):
         tables = {}
         array = self.device.array
         for number, (blank, outs) in self.held:
-            homes = [buffers[slot] for slot, _, _ in outs]
-            arrays = [array(buffers[slot].block, shape, dtype) for slot, shape, dtype in outs]
+            homes, arrays = [], []
+            for slot, shape, dtype in outs:
+                home = buffers[slot]
+                homes.append(home)
+                arrays.append(array(home.block, shape, dtype))
             tables[number] = blank.fill(homes, arrays)
         return tables
 
