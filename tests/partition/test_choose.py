@@ -178,3 +178,23 @@ def test_products_are_cut_into_equal_pieces_for_every_worker() -> None:
             assert prod(map(len, lengths)) % 2 == 0
             assert prod(map(len, lengths)) >= 4
             assert all(each.max() - each.min() <= len(each) for each in lengths)
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 64])
+@pytest.mark.parametrize("name", ["max", "sum", "var"])
+def test_few_rows_that_become_one_are_in_each_tile(n_rows: int, name: str) -> None:
+    values = np.random.default_rng(n_rows).random((n_rows, 1000))
+    with strict("cpu", 512) as session:
+        made = getattr(it, name)(it.asarray(values) * 2, axis=0)
+        groups = prepared(session, made).plan.groups
+        (cuts,) = [group.cuts for group in groups if group.space.contracted]
+        assert cuts[0] == (0, n_rows)
+        assert max(np.diff(cuts[1])) * n_rows <= 2 * 512  # borders of operands are kept
+        np.testing.assert_allclose(made.numpy(), getattr(np, name)(values * 2, axis=0), rtol=1e-7)
+
+
+def test_many_rows_that_become_one_are_cut() -> None:
+    with strict("cpu", 512) as session:
+        groups = prepared(session, it.max(it.ones((65, 1000)), axis=0)).plan.groups
+    (cuts,) = [group.cuts for group in groups if group.space.contracted]
+    assert len(cuts[0]) > 2

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 TILES_REDUCED = 4
 """Tiles that a task of a large reduction reads at most where there is one memory."""
+FEW_REDUCED = 64
+"""Elements that become one, up to which no tile has only some of them."""
 LEAF_BY_LEAF = 1 << 23
 """Elements up to which a task sums one leaf, by one call in C, where leaves cut what is summed."""
 
@@ -339,7 +341,8 @@ def cut_mapped(
             cuts.append((0, size))
             continue
         borders = None
-        if not (rounds and label in space.contracted):
+        # what is brought together is not cut because its operand is
+        if label not in space.contracted or not (rounds or steps[label] == size <= FEW_REDUCED):
             borders = common_borders(reads.by_size, label, reads.layouts)
         if borders is None:
             cuts.append(cut_evenly(size, steps[label]))
@@ -363,6 +366,9 @@ def canonical_steps(space: Space, by_size: list[Read], bound: int) -> list[int]:
     else:
         labels = list(space.outs[0][1]) if not space.contracted else list(range(len(space.sizes)))
     free = [label for label in labels if label is not None and label not in space.uncut]
+    few = [label for label in free if label in space.contracted]
+    if prod(steps[label] for label in few) <= FEW_REDUCED:  # whole, if that leaves enough to cut
+        free.sort(key=lambda label: label in few)
     # an axis may have an uncut label on each side (a transform, a factor): no tile holds both; what
     # has uncut labels only (points to search in, counts) is the same whatever the cut
     operands = [{*read.labels} for read in space.reads] + [{*out} for _, out in space.outs]
