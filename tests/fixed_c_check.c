@@ -44,7 +44,7 @@ static int runs_programs(void) {
   static uint8_t done[N];
   char *memories[1] = {(char *)sums};
   const int64_t scalars[1] = {3};
-  const Form form = {add_one, 1, 1, 1, 0, 0, 0, 0, 1, 1};
+  const Form form = {add_one, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0};
   for (int k = 0; k < N; ++k) {
     calls_of[k + 1] = k + 1, array_of[k] = word_of[k] = order[k] = k, offsets[k] = 8 * k;
     borders[k + 1] = k < N - 1 ? k + 1 : N - 1, after[k] = k + 1, waits[k] = k > 0;

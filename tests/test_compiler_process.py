@@ -10,12 +10,15 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from infinitensor import compiler_process
 from infinitensor.compiler_process import CompilerProcess, Look, is_kept, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TRITON = {
     "__init__.py": '__version__ = "0"\n',
@@ -71,7 +74,7 @@ def run(x: int, n):
 
 
 @pytest.fixture
-def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """What kernels were compiled, a line each."""
     for name, text in TRITON.items():
         path = tmp_path / "triton" / name
@@ -82,7 +85,9 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
-    return tmp_path / "seen"
+    yield tmp_path / "seen"
+    for name in [name for name in sys.modules if name.split(".")[0] == "triton"]:
+        del sys.modules[name]  # before that of this machine is put back
 
 
 def asked(**how: Any) -> dict[str, Any]:

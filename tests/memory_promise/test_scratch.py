@@ -228,6 +228,11 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
             (x, np.zeros((len(x), 2, 2), np.int64), 51, 13),
             (x.astype(np.float16), np.zeros((len(x), 1, 2), np.int64), 0, 8),
         ],
+        "_middle": [
+            (numbers[: 3 * 40_000].reshape(-1, 3),),
+            (numbers[:-1].reshape(-1, 2),),
+            (numbers[: 1 << 16].reshape(-1, 2).astype("f2"),),
+        ],
         "_rank_values": [(np.zeros((len(x), 2, 2), np.int64), np.dtype(np.float64))],
         "_count_weighted": [(values("int64").reshape(-1), x.reshape(-1), 9)],
         "_weigh_and_ends": [(values("int64").reshape(-1), x.reshape(-1), 9)],
