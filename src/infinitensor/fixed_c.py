@@ -16,6 +16,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 MODULES = (
     "interrupts",
+    "devices/gpu_driver",
     "devices/ledger",
     "api/session/lock",
     "api/session/released",
@@ -26,6 +27,7 @@ MODULES = (
     "ops/table/functions",
     "ops/move/moved_rows",
     "runtime/native/c_job",
+    "runtime/replay/few_kernels",
 )
 """Extension modules of Python, each of the C file of that name in the package."""
 LIBRARIES = (

@@ -9,7 +9,7 @@ import re
 import sys
 import weakref
 from collections import defaultdict
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 from math import prod
 from pathlib import Path
@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from infinitensor.devices import gpu_driver
 from infinitensor.devices.gpu_download import FRESH_BYTES, fetch, fresh
+from infinitensor.devices.gpu_driver import Recorded
 from infinitensor.dtypes import from_numpy, to_numpy, to_torch
 from infinitensor.native import IS_CHECKED
 
@@ -294,11 +296,13 @@ class CudaDevice(Device):
             except (RuntimeError, AssertionError):
                 return None
         pool.graphs.add(graph)
-        return partial(self._torch._C._CUDAGraph.replay, graph)
+        return Recorded(graph, int(self._stream.cuda_stream))
 
     def play(self, start: Callable[[], None]) -> None:
         """Start what was recorded, on our stream. (As in the context of `running`, of which there
         would be one for every evaluation.)"""
+        if isinstance(start, Recorded) and start.launch():
+            return
         own, c = self._own_stream, self._torch._C
         gpu = own[1]
         if c._cuda_getDevice() != gpu:
@@ -317,6 +321,8 @@ class CudaDevice(Device):
 
     def synchronize(self) -> None:
         """Wait for our streams."""
+        if gpu_driver.wait(_handles.get(self.gpu.index, ())):
+            return
         for (gpu, _), stream in _streams.items():
             if gpu == self.gpu.index:
                 stream.synchronize()
@@ -404,6 +410,8 @@ class Pool(NamedTuple):
 
 _pools: dict[int, Pool] = {}
 _streams: dict[tuple[int, int], Any] = {}
+_handles: dict[int, tuple[int, ...]] = {}
+"""Those of each GPU, as the driver names them."""
 
 
 def _stream_of(gpu: int, lane: int = 0) -> Any:
@@ -414,6 +422,7 @@ def _stream_of(gpu: int, lane: int = 0) -> Any:
 
         make: Any = torch.cuda.Stream
         found = _streams[gpu, lane] = make(device=gpu)
+        _handles[gpu] = (*_handles.get(gpu, ()), int(found.cuda_stream))
     return found
 
 

@@ -2,6 +2,7 @@
    between, so Ctrl-C cannot tear a count. */
 
 #include "api/session/slots.h"
+#include "devices/ledger.h"
 
 enum { L_BUDGET, L_GIVE_BACK, L_LENT, L_LOANS, L_LOCK, L_N_TAKEN, L_PEAK, L_RESTING, L_RESTING_BYTES, L_RETURNED, L_USED, N_LEDGER };
 enum { B_BLOCK, B_LEDGER, B_LOAN, B_N_BYTES, N_BUFFER };
@@ -99,16 +100,21 @@ static PyObject *taken(PyObject *ledger, PyObject *n_bytes) {
     return buffer;
 }
 
-/* take_at_rest(ledger, n_bytes): as `taken`; None too while another thread has the lock. */
-static PyObject *take_at_rest(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
-    if (n != 2 || Py_TYPE(args[0]) != ledger_type || !PyLong_Check(args[1]))
+/* New: as `taken`; None too while another thread has the lock. */
+static PyObject *rested(PyObject *ledger, PyObject *n_bytes) {
+    if (Py_TYPE(ledger) != ledger_type || !PyLong_Check(n_bytes))
         return PyErr_Format(PyExc_TypeError, "take_at_rest takes a ledger and a number of bytes");
-    PyObject *ledger = args[0], *lock = L(L_LOCK), *got = PyObject_CallMethodOneArg(lock, acquire, Py_False);
+    PyObject *lock = L(L_LOCK), *got = PyObject_CallMethodOneArg(lock, acquire, Py_False);
     if (got != Py_True) return got == Py_False ? (Py_DECREF(got), Py_NewRef(Py_None)) : NULL;
-    PyObject *buffer = taken(ledger, args[1]), *free = PyObject_CallMethodNoArgs(lock, release);
+    PyObject *buffer = taken(ledger, n_bytes), *free = PyObject_CallMethodNoArgs(lock, release);
     if (!free) Py_CLEAR(buffer);
     Py_XDECREF(free), Py_DECREF(got);
     return buffer;
+}
+
+/* take_at_rest(ledger, n_bytes) */
+static PyObject *take_at_rest(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    return n == 2 ? rested(args[0], args[1]) : PyErr_Format(PyExc_TypeError, "take_at_rest takes two");
 }
 
 /* install(Ledger, Buffer, Loan) */
@@ -134,9 +140,14 @@ static PyMethodDef functions[] = {
     {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_ledger", .m_size = -1, .m_methods = functions};
 
+static const Ledgers ledgers = {rested};
+
 PyMODINIT_FUNC PyInit__ledger(void) {
     if (!(acquire = PyUnicode_InternFromString("acquire")) || !(release = PyUnicode_InternFromString("release")) ||
         !(popleft = PyUnicode_InternFromString("popleft")) || !(one = PyLong_FromLong(1)))
         return NULL;
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition), *pointer = module ? PyCapsule_New((void *)&ledgers, LEDGERS, NULL) : NULL;
+    if (!pointer || PyObject_SetAttrString(module, "ledgers", pointer)) Py_CLEAR(module);
+    Py_XDECREF(pointer);
+    return module;
 }

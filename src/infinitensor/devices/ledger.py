@@ -218,15 +218,14 @@ class Ledger:
             self.device.release()
 
 
-def _in_c() -> Callable[[Ledger, int], Buffer | None]:
-    """How a slab at rest becomes a buffer; None where there is more to do, as there always is
-    without C."""
+def _in_c() -> tuple[Callable[[Ledger, int], Buffer | None], Any]:
+    """How a slab at rest becomes a buffer, None where there is more to do, as there always is
+    without C; and a pointer to it for other C files."""
     module = None if IS_CHECKED or config.compile == "never" else extension("devices/ledger")
     if module is None:
-        return lambda ledger, n_bytes: None
+        return (lambda ledger, n_bytes: None), None
     module.install(Ledger, Buffer, Loan)
-    found: Callable[[Ledger, int], Buffer | None] = module.take_at_rest
-    return found
+    return module.take_at_rest, module.ledgers
 
 
-_take_at_rest = _in_c()
+_take_at_rest, ledgers_in_c = _in_c()

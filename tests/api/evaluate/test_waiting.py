@@ -4,11 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import local
 
 import infinitensor as it
-from infinitensor.api.evaluate import waiting
+from infinitensor.api.evaluate import evaluate, waiting
 from infinitensor.api.evaluate.bound_program import stored_table
 from infinitensor.api.evaluate.waiting import Walk, in_python, sight_in_python
+from infinitensor.api.session.ways import EVALUATED
 
 LARGE = 100_000
 
@@ -112,3 +114,46 @@ def test_a_program_that_is_repeated_is_found_by_what_it_is_recorded_with() -> No
         if k == 1:
             it.stats(reset=True)
     assert it.stats()["plan_misses"] == 0
+
+
+def _evaluated(monkeypatch: pytest.MonkeyPatch, repeat: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The values of programs that are repeated, and what was counted."""
+    monkeypatch.setattr(evaluate, "repeat", repeat)
+    found = []
+    with it.init("cpu", memory="256MiB") as session:
+        a, b = it.asarray(np.arange(LARGE * 1.0)), it.asarray(np.ones(LARGE))
+        for k in range(4):
+            x = a + b * k
+            y = (x - 1) / 2
+            z = it.stack([x, y]).sum(axis=1)
+            it.compute(y, z, y)
+            x += 1
+            a[: LARGE // 2] = x[LARGE // 2 :]  # what was stored is written to
+            found += [float(y[7]), z.numpy(), it.compute(x * x).sum().numpy(), a.numpy().copy()]
+            del x, y, z
+        stats = it.stats()
+        del a, b
+        session.drain()
+        assert local(session).ledgers[0].used_bytes == 0
+    names = ("tasks", "plan_hits", "plan_misses", "evaluations", "whole_ops")
+    counted = {name: stats[name] for name in names}
+    return found, counted | {name: stats["ways"][name] for name in EVALUATED}
+
+
+@pytest.mark.unaudited  # whoever looks at runs gets runs
+@pytest.mark.skipif(waiting._module is None, reason="no compiler")
+def test_programs_are_repeated_in_c_as_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_c, counted = _evaluated(monkeypatch, waiting.repeat_in_c)
+    in_python, also = _evaluated(monkeypatch, evaluate.repeat_in_python)
+    for mine, theirs in zip(in_c, in_python, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert counted == also
+    assert counted["plan_hits"] > 0
+
+
+@pytest.mark.skipif(waiting._module is None, reason="no compiler")
+def test_repeat_in_c_takes_a_session_and_versions() -> None:
+    with pytest.raises(TypeError, match="a session, versions"):
+        waiting._module.repeat(1, [], it.config, stored_table)
+    with it.init("cpu") as session, pytest.raises(TypeError, match="roots are versions"):
+        waiting._module.repeat(session, [1], it.config, stored_table)

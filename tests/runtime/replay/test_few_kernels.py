@@ -14,6 +14,7 @@ import infinitensor as it
 from infinitensor import events, jit
 from infinitensor.devices.device import CudaDevice
 from infinitensor.ir.mesh import Tools
+from infinitensor.runtime.replay import few_kernels
 from infinitensor.runtime.replay.few_kernels import MOST_TASKS, Few
 from infinitensor.runtime.replay.one_launch import Again
 
@@ -171,10 +172,16 @@ def _run_again(work: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda: run(*seen[0])
 
 
+@pytest.mark.parametrize("form", ["c", "python"])
 def test_tasks_of_several_kernels_are_recorded_on_memory_that_is_used_again(
-    started: list[bool], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    started: list[bool],
+    form: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Other values in the same memory, other numbers, other memory: each time its own result."""
+    if form == "python":
+        monkeypatch.setattr(few_kernels, "_started", lambda few, leaves, scalars: few._take())
     n_recorded, n_replayed = [], []
     plain, run = CudaDevice.record, Few._run
     is_fake = request.node.callspec.params["device"] == "fake"

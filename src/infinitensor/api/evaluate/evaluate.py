@@ -6,18 +6,19 @@ import contextlib
 import weakref
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from infinitensor import events
 from infinitensor.api.eager.changing_places import all_shapes_change
-from infinitensor.api.evaluate.bound_program import Bound, FirstSight
+from infinitensor.api.evaluate.bound_program import Bound, FirstSight, stored_table
 from infinitensor.api.evaluate.demand import fit_bound
 from infinitensor.api.evaluate.few_of_file import pick
 from infinitensor.api.evaluate.unplanned import AtOnce, is_little
-from infinitensor.api.evaluate.waiting import waiting_nodes
+from infinitensor.api.evaluate.waiting import repeat_by, repeat_in_c, waiting_nodes
 from infinitensor.api.evaluate.whole_ops import runs_in_caller
+from infinitensor.api.session.version import Recording
 from infinitensor.config import config
 from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
 from infinitensor.interrupts import without_interrupts
@@ -25,7 +26,7 @@ from infinitensor.ir.op import n_points
 from infinitensor.ir.region import whole_box
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Node, Version
@@ -86,8 +87,14 @@ class Trace(NamedTuple):
     """Parts of leaves that stand for them."""
     few: Kernels | None
     """The program as kernels that start without a run, where it can be."""
+    way: str
+    """How starts of those are counted."""
     counts: dict[str, int]
     """What a start of those adds to `stats()`."""
+    peaks: dict[int, int]
+    """Bytes that it needs of each device."""
+    small: tuple[int, ...]
+    """Values that are kept on the host as plain arrays."""
 
 
 def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> None:
@@ -101,20 +108,27 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
     else:
         return
     with session.guard(), without_interrupts():
-        session.check_open()
-        session.drain()
-        if session.was_stopped:
-            _resume(session, roots)
-        waiting = [version for version in roots if version.node is not None]
-        if waiting:
-            try:
-                _run(session, waiting, peek)
-            finally:
-                session.drain()  # what was only part of it is gone by now
-                forget_done(session)
+        tried = None if peek else repeat(session, [*roots], config, stored_table)
+        if tried is not True:
+            _evaluate(session, roots, peek, tried)
         session.engine.synchronize()
         if "evaluated" in events.hooks:
             events.emit("evaluated", session=session)
+
+
+def _evaluate(session: Session, roots: Sequence[Version], peek: bool, tried: Trace | None) -> None:
+    """Compute what `repeat` has not; `tried` is what that has found."""
+    session.check_open()
+    session.drain()
+    if session.was_stopped:
+        _resume(session, roots)
+    waiting = _waiting(roots)
+    if waiting:
+        try:
+            _run(session, waiting, peek, tried=tried)
+        finally:
+            session.drain()  # what was only part of it is gone by now
+            forget_done(session)
 
 
 def compute_if_read_often(session: Session, reads: Sequence[tuple[Version, int]]) -> bool:
@@ -148,15 +162,11 @@ def _run(
     waiting: list[Version],
     peek: bool,
     limits: tuple[int, ...] | None = None,
+    tried: Trace | None = None,
 ) -> None:
     """Compute what waits; within limits, where a device has refused memory that budgets allow."""
     if session.has_files:
         pick(session, waiting, lambda versions: evaluate(session, versions))
-    tried = None
-    if not (peek or limits or session.leans):
-        tried, has_run = _run_again(session, waiting)
-        if has_run:
-            return
     bound = Bound(session, waiting, peek, limits=limits)
     if bound.is_read_by() or (session.leans and bound.lean_key() in session.leans):
         bound = Bound(session, waiting, peek, True, limits)
@@ -195,24 +205,33 @@ def _run(
     _count(session, bound, trace)
 
 
-def _run_again(session: Session, waiting: list[Version]) -> tuple[Trace | None, bool]:
-    """Run what is recognised at first sight: its trace, and whether that has run.
+def repeat_in_python(
+    session: Session, roots: list[Version], config: Any, store: Any
+) -> Trace | Literal[True] | None:
+    """Compute what is recognised at first sight, as it has run before: True; else its trace.
 
-    Where it has not, it is bound, and what is in the way found out.
+    What is recognised and does not start is bound, and what is in the way found out. One call of C
+    (`waiting.c`) where that can be compiled.
     """
-    found = FirstSight(session, waiting)
+    shows = config.progress if session.progress is None else session.progress
+    if session.closed or session.was_stopped or session.has_files or session.leans or shows:
+        return None
+    session.drain()
+    found = FirstSight(session, _waiting(roots))
     trace: Trace | None = session.traces.get(found.trace_key)
     if trace is None or trace.few is None or trace.windows:
-        return None, False
-    if not session.engine.has_room(trace.prepared.program.peak_bytes):
-        return None, False
+        return None
+    if not session.engine.has_room(trace.peaks):
+        return trace
     seq = session.seq
     for table in found.tables:
         table.used_at = seq
     if not _has_started(session, found, trace):
-        return trace, False
+        return trace
     session.traces.move_to_end(found.trace_key)
-    return trace, True
+    session.drain()
+    forget_done(session)
+    return True
 
 
 def _fits_again(bound: Bound, trace: Trace) -> bool:
@@ -234,7 +253,11 @@ def _keep(session: Session, bound: Bound, trace: Trace) -> None:
         found = {"plan_hits": 1, "evaluations": 1, **few.counts}
         found |= {"whole_ops": trace.n_whole, "eager_fallbacks": trace.n_eager}
         counts = {name: n for name, n in found.items() if n}
-        trace = trace._replace(few=few, counts=counts)
+        is_small = session.engine.mesh.kind == "cpu"
+        kept = bound.kept.items()
+        small = [n for n, v in kept if is_small and prod(v.shape) <= config.small_elements]
+        peaks = trace.prepared.program.peak_bytes
+        trace = trace._replace(few=few, way=few.way, counts=counts, peaks=peaks, small=tuple(small))
     session.add(session.traces, bound.trace_key, trace)
 
 
@@ -242,7 +265,7 @@ def way_of(bound: Bound) -> str:
     """The way that `_run` will take for a program whose plan is made."""
     trace: Trace | None = bound.session.traces.get(bound.trace_key)
     if trace is not None and bound.fits(trace.prepared.program):
-        return "repeated" if trace.few is None else trace.few.way
+        return trace.way
     return "unplanned" if all_shapes_change(bound.nodes) and is_little(bound) else "planned"
 
 
@@ -285,7 +308,7 @@ def _has_started(session: Session, bound: Bound | FirstSight, trace: Trace) -> b
     counts = session.counts
     for name, n in trace.counts.items():
         counts[name] += n
-    session.ways[few.way] += 1
+    session.ways[trace.way] += 1
     return True
 
 
@@ -340,7 +363,10 @@ def trace_of(bound: Bound) -> tuple[Bound, Trace]:
         tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),
         bound.windows,
         None,
+        "repeated",
         {},
+        {},
+        (),
     )
 
 
@@ -469,3 +495,7 @@ def evaluate_all(session: Session) -> None:
                 with contextlib.suppress(Exception):
                     evaluate(session, [version])
         forget_done(session)
+
+
+repeat: Callable[..., Trace | Literal[True] | None] = repeat_in_c or repeat_in_python
+repeat_by(Recording, Trace, commit, forget_done)

@@ -3,16 +3,21 @@
 
 #include "api/session/slots.h"
 
-enum { V_EXPORTED, V_LIVE, V_NODE, V_READERS, V_TABLE, N_VERSION };
-enum { O_ACCESSES, O_CALL, O_INPUTS, O_OP, O_OUTS, O_REGION, O_SEQ, N_NODE };
-enum { T_FORM, N_TABLE };
-static Py_ssize_t version_at[N_VERSION], node_at[N_NODE], table_at[N_TABLE];
-static PyTypeObject *version_type, *table_type;
-static PyObject *form_name;
+enum { V_EXPORTED, V_HOST, V_LIVE, V_NODE, V_READERS, V_TABLE, N_VERSION };
+enum { O_ACCESSES, O_CALL, O_INPUTS, O_OP, O_OUTS, O_REGION, O_SEQ, O_SITE, N_NODE };
+enum { T_FORM, T_MADE, T_USED_AT, T_WHOLE, N_TABLE };
+enum { S_CLOSED, S_GRAVEYARD, S_SEQ, S_TAPE, S_WAITING_BYTES, N_SESSION };
+enum { R_COUNTS, R_FEW, R_PEAKS, R_SMALL, R_WAY, R_WINDOWS, N_TRACE };
+static Py_ssize_t version_at[N_VERSION], node_at[N_NODE], table_at[N_TABLE], session_at[N_SESSION], trace_at[N_TRACE];
+static PyTypeObject *version_type, *table_type, *session_type, *trace_type;
+static PyObject *form_name, *zero, *commit_small, *forget_done;
 
 #define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
 #define V(object, field) AT(object, version_at[field])
 #define O(object, field) AT(object, node_at[field])
+#define T(object, field) AT(object, table_at[field])
+#define S(object, field) AT(object, session_at[field])
+#define R(object, field) PyTuple_GET_ITEM(object, trace_at[field])
 
 /* Numbers by address, in a table of a power of two of places that is at most half full. */
 typedef struct {
@@ -298,12 +303,19 @@ static PyObject *tables_of(PyObject *leaves, PyObject *store, PyObject *session)
 static PyObject *forms_of(PyObject *tables) {
     PyObject *forms = PyTuple_New(PyList_GET_SIZE(tables));
     for (Py_ssize_t i = 0; forms && i < PyTuple_GET_SIZE(forms); i++) {
-        PyObject *table = PyList_GET_ITEM(tables, i), *form = Py_TYPE(table) == table_type ? AT(table, table_at[T_FORM]) : NULL;
+        PyObject *table = PyList_GET_ITEM(tables, i), *form = Py_TYPE(table) == table_type ? T(table, T_FORM) : NULL;
         form = form && form != Py_None ? Py_NewRef(form) : PyObject_GetAttr(table, form_name);
         if (!form) Py_CLEAR(forms);
         else PyTuple_SET_ITEM(forms, i, form);
     }
     return forms;
+}
+
+/* New: the key of a program (`trace_key`). */
+static PyObject *trace_key_of(const Found *found, PyObject *needed, PyObject *is_free, PyObject *tables, PyObject *settings) {
+    PyObject *forms = forms_of(tables);
+    if (!forms) return NULL;
+    return Py_BuildValue("(NNNNOO)", key_of(found), PyList_AsTuple(needed), PyList_AsTuple(is_free), forms, Py_None, settings);
 }
 
 /* sight(roots, settings, store, session) */
@@ -312,21 +324,204 @@ static PyObject *sight(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     Found found = {0};
     PyObject *nodes = find(&found, args[0]), *made = NULL;
     PyObject *needed = nodes ? needed_of(&found, args[0]) : NULL, *is_free = needed ? free_of(&found) : NULL;
-    PyObject *tables = is_free ? tables_of(found.leaves, args[2], args[3]) : NULL, *forms = tables ? forms_of(tables) : NULL;
-    if (forms)
-        made = Py_BuildValue("OONOO(NNNOOO)", found.leaves, found.scalars, kept_of(&found, needed), is_free, tables, key_of(&found),
-                             PyList_AsTuple(needed), PyList_AsTuple(is_free), forms, Py_None, args[1]);
+    PyObject *tables = is_free ? tables_of(found.leaves, args[2], args[3]) : NULL;
+    PyObject *key = tables ? trace_key_of(&found, needed, is_free, tables, args[1]) : NULL;
+    if (key)
+        made = Py_BuildValue("OONOOO", found.leaves, found.scalars, kept_of(&found, needed), is_free, tables, key);
     let_go(&found);
-    Py_XDECREF(nodes), Py_XDECREF(needed), Py_XDECREF(is_free), Py_XDECREF(tables), Py_XDECREF(forms);
+    Py_XDECREF(nodes), Py_XDECREF(needed), Py_XDECREF(is_free), Py_XDECREF(tables), Py_XDECREF(key);
     return made;
+}
+
+/* Programs that have run before ------------------------------------------------------------------------------------------------ */
+
+#define NAMES(_) \
+    _(counts) _(discard) _(drain) _(engine) _(has_files) _(has_room) _(key) _(leans) _(move_to_end) _(name) _(progress) _(start) \
+    _(stored) _(traces) _(was_stopped) _(ways)
+#define DECLARED(word) static PyObject *n_##word;
+NAMES(DECLARED)
+#define INTERNED(word) || !(n_##word = PyUnicode_InternFromString(#word))
+
+static void put(PyObject **slot, PyObject *value) {
+    Py_INCREF(value);
+    Py_XSETREF(*slot, value);
+}
+
+/* Whether an attribute is true; -1 with an error. */
+static int is_true(PyObject *object, PyObject *name) {
+    PyObject *value = PyObject_GetAttr(object, name);
+    const int is = value ? PyObject_IsTrue(value) : -1;
+    Py_XDECREF(value);
+    return is;
+}
+
+/* Whether a session is in a state in which programs are looked up at first sight; -1 with an error. */
+static int is_plain(PyObject *session, PyObject *config) {
+    if (S(session, S_CLOSED) != Py_False) return 0;
+    PyObject *const unusual[] = {n_was_stopped, n_has_files, n_leans};
+    for (int k = 0; k < 3; k++) {
+        const int is = is_true(session, unusual[k]);
+        if (is) return is < 0 ? -1 : 0;
+    }
+    PyObject *progress = PyObject_GetAttr(session, n_progress);
+    if (!progress) return -1;
+    const int shows = progress == Py_None ? is_true(config, n_progress) : PyObject_IsTrue(progress);
+    Py_DECREF(progress);
+    return shows < 0 ? -1 : !shows;
+}
+
+/* `counts[name] += n`. */
+static int count(PyObject *counts, PyObject *name, PyObject *n) {
+    PyObject *before = PyDict_GetItemWithError(counts, name);
+    if (!before && PyErr_Occurred()) return -1;
+    PyObject *after = before ? PyNumber_Add(before, n) : Py_NewRef(n);
+    const int bad = !after || PyDict_SetItem(counts, name, after);
+    Py_XDECREF(after);
+    return bad;
+}
+
+static int count_all(PyObject *session, PyObject *trace) {
+    PyObject *counts = PyObject_GetAttr(session, n_counts), *ways = counts ? PyObject_GetAttr(session, n_ways) : NULL;
+    PyObject *name, *n, *one = ways ? PyLong_FromLong(1) : NULL;
+    int bad = !one || count(ways, R(trace, R_WAY), one);
+    for (Py_ssize_t at = 0; !bad && PyDict_Next(R(trace, R_COUNTS), &at, &name, &n);) bad = count(counts, name, n);
+    Py_XDECREF(counts), Py_XDECREF(ways), Py_XDECREF(one);
+    return bad;
+}
+
+/* `Session.keep` and the rest of `commit` for a version whose tiles are made. */
+static int commit(PyObject *session, PyObject *version, PyObject *table) {
+    PyObject *node = V(version, V_NODE), *name = PyObject_GetAttr(O(node, O_OP), n_name);
+    PyObject *made = name ? PyTuple_Pack(2, name, O(node, O_SITE)) : NULL;
+    PyObject *stored = made ? PyObject_GetAttr(session, n_stored) : NULL;
+    PyObject *discard = stored ? PyObject_GetAttr(stored, n_discard) : NULL;
+    PyObject *ref = discard ? PyWeakref_NewRef(version, discard) : NULL;
+    const int bad = !ref || PySet_Add(stored, ref) || PyList_Append(S(session, S_GRAVEYARD), node);
+    if (!bad) {
+        put(&T(table, T_MADE), made), put(&T(table, T_USED_AT), S(session, S_SEQ));
+        put(&V(version, V_TABLE), table), put(&V(version, V_HOST), T(table, T_WHOLE)), put(&V(version, V_NODE), Py_None);
+    }
+    Py_XDECREF(name), Py_XDECREF(made), Py_XDECREF(stored), Py_XDECREF(discard), Py_XDECREF(ref);
+    return bad;
+}
+
+/* Leaves that nobody else reads are used up; what was made is committed. */
+static int commit_all(PyObject *session, const Found *found, PyObject *needed, PyObject *is_free, PyObject *made, PyObject *small) {
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(is_free); k++)
+        if (PyList_GET_ITEM(is_free, k) == Py_True) {
+            PyObject *leaf = PyList_GET_ITEM(found->leaves, k);
+            put(&V(leaf, V_TABLE), Py_None), put(&V(leaf, V_HOST), Py_None);
+        }
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(needed); k++) {
+        PyObject *number = PyList_GET_ITEM(needed, k), *table = PyDict_GetItemWithError(made, number);
+        if (!table) return PyErr_Occurred() ? -1 : (PyErr_SetObject(PyExc_KeyError, number), -1);
+        PyObject *version = PyList_GET_ITEM(found->values, PyLong_AsSsize_t(number));
+        const int is_small = PySequence_Contains(small, number);
+        if (is_small < 0) return -1;
+        if (is_small || Py_TYPE(table) != table_type) {
+            PyObject *done = PyObject_CallFunctionObjArgs(commit_small, session, version, table, NULL);
+            if (!done) return -1;
+            Py_DECREF(done);
+        } else if (commit(session, version, table))
+            return -1;
+    }
+    return 0;
+}
+
+/* Let go of what is done, and of the part of the tape that waits no more: mostly all of it. */
+static int clear_up(PyObject *session) {
+    PyObject *tape = S(session, S_TAPE), *done = PyObject_CallMethodNoArgs(session, n_drain);
+    int waits = !done || !PyList_CheckExact(tape);
+    for (Py_ssize_t k = 0; !waits && k < PyList_GET_SIZE(tape); k++) {
+        PyObject *version = PyWeakref_GET_OBJECT(PyList_GET_ITEM(tape, k));
+        waits = version != Py_None && V(version, V_NODE) != Py_None;
+    }
+    if (done && waits) Py_SETREF(done, PyObject_CallOneArg(forget_done, session));
+    else if (done && PyList_GET_SIZE(tape)) {
+        PyObject *none = PyList_New(0);
+        if (none) {
+            Py_XSETREF(S(session, S_TAPE), none);
+            put(&S(session, S_WAITING_BYTES), zero);
+        } else
+            Py_CLEAR(done);
+    }
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+/* New: those of the roots that wait. */
+static PyObject *waiting_of(PyObject *roots) {
+    PyObject *waiting = PyList_New(0);
+    for (Py_ssize_t k = 0; waiting && k < PyList_GET_SIZE(roots); k++) {
+        PyObject *root = PyList_GET_ITEM(roots, k);
+        if (Py_TYPE(root) != version_type) {
+            Py_CLEAR(waiting);
+            PyErr_SetString(PyExc_TypeError, "roots are versions");
+        } else if (V(root, V_NODE) != Py_None && PyList_Append(waiting, root))
+            Py_CLEAR(waiting);
+    }
+    return waiting;
+}
+
+/* New: what starting a program gives, tables by number; None where a run has to. */
+static PyObject *started(PyObject *session, PyObject *trace, PyObject *tables, PyObject *scalars) {
+    PyObject *engine = PyObject_GetAttr(session, n_engine);
+    PyObject *room = engine ? PyObject_CallMethodOneArg(engine, n_has_room, R(trace, R_PEAKS)) : NULL;
+    const int has = room ? PyObject_IsTrue(room) : -1;
+    Py_XDECREF(engine), Py_XDECREF(room);
+    if (has <= 0) return has ? NULL : Py_NewRef(Py_None);
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(tables); k++) {
+        PyObject *table = PyList_GET_ITEM(tables, k);
+        if (Py_TYPE(table) == table_type) put(&T(table, T_USED_AT), S(session, S_SEQ));
+    }
+    return PyObject_CallMethodObjArgs(R(trace, R_FEW), n_start, tables, scalars, NULL);
+}
+
+/* Start a program that is recognised and commit what it makes: new, True; else its trace, or None. */
+static PyObject *started_again(PyObject *session, const Found *found, PyObject *needed, PyObject *is_free, PyObject *tables, PyObject *key) {
+    PyObject *traces = PyObject_GetAttr(session, n_traces);
+    PyObject *trace = traces ? Py_XNewRef(PyDict_GetItemWithError(traces, key)) : NULL, *made = NULL, *moved = NULL;
+    PyObject *result = traces && !trace && !PyErr_Occurred() ? Py_NewRef(Py_None) : NULL;
+    if (trace && Py_TYPE(trace) == trace_type) {
+        if (R(trace, R_FEW) == Py_None || PyObject_IsTrue(R(trace, R_WINDOWS))) result = Py_NewRef(Py_None);
+        else if ((made = started(session, trace, tables, found->scalars)) == Py_None) result = Py_NewRef(trace);
+        else if (made && PyDict_CheckExact(made) && !commit_all(session, found, needed, is_free, made, R(trace, R_SMALL)) &&
+                 !count_all(session, trace) && (moved = PyObject_CallMethodOneArg(traces, n_move_to_end, key)))
+            result = Py_NewRef(Py_True);
+    } else if (trace)
+        PyErr_SetString(PyExc_TypeError, "no trace");
+    Py_XDECREF(traces), Py_XDECREF(trace), Py_XDECREF(made), Py_XDECREF(moved);
+    return result;
+}
+
+/* repeat(session, roots, config, store): as `repeat_in_python` of `evaluate.py` */
+static PyObject *repeat(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n != 4 || !session_type || !PyObject_TypeCheck(args[0], session_type) || !PyList_CheckExact(args[1]))
+        return PyErr_Format(PyExc_TypeError, "repeat takes a session, versions, the configuration and a function");
+    PyObject *session = args[0];
+    const int plain = is_plain(session, args[2]);
+    if (plain <= 0) return plain ? NULL : Py_NewRef(Py_None);
+    PyObject *drained = PyObject_CallMethodNoArgs(session, n_drain), *roots = drained ? waiting_of(args[1]) : NULL, *result = NULL;
+    Py_XDECREF(drained);
+    Found found = {0};
+    PyObject *nodes = roots ? find(&found, roots) : NULL, *settings = nodes ? PyObject_CallMethodNoArgs(args[2], n_key) : NULL;
+    PyObject *needed = settings ? needed_of(&found, roots) : NULL, *is_free = needed ? free_of(&found) : NULL;
+    PyObject *tables = is_free ? tables_of(found.leaves, args[3], session) : NULL;
+    PyObject *key = tables ? trace_key_of(&found, needed, is_free, tables, settings) : NULL;
+    if (key) result = started_again(session, &found, needed, is_free, tables, key);
+    let_go(&found);
+    Py_XDECREF(nodes), Py_XDECREF(settings), Py_XDECREF(needed), Py_XDECREF(is_free), Py_XDECREF(tables), Py_XDECREF(key);
+    Py_XDECREF(roots);
+    if (result == Py_True && clear_up(session)) Py_CLEAR(result);
+    return result;
 }
 
 /* install(Version, Node, TileTable) */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *version, *node, *table;
-    static const char *const of_version[] = {"exported", "live", "node", "readers", "table"};
-    static const char *const of_node[] = {"accesses", "call", "inputs", "op", "outs", "region", "seq"};
-    static const char *const of_table[] = {"_form"};
+    static const char *const of_version[] = {"exported", "host", "live", "node", "readers", "table"};
+    static const char *const of_node[] = {"accesses", "call", "inputs", "op", "outs", "region", "seq", "site"};
+    static const char *const of_table[] = {"_form", "made", "used_at", "whole"};
     if (!PyArg_ParseTuple(args, "OOO", &version, &node, &table) ||
         find_slots(version, of_version, version_at, N_VERSION) || find_slots(node, of_node, node_at, N_NODE) ||
         find_slots(table, of_table, table_at, N_TABLE) || !(form_name = PyUnicode_InternFromString("form")))
@@ -337,10 +532,34 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {{"install", install, METH_VARARGS, NULL},
-                                {"walk", walk, METH_O, NULL},
-                                {"sight", (PyCFunction)(void (*)(void))sight, METH_FASTCALL, NULL},
-                                {NULL}};
+/* repeat_by(Session, Trace, commit, forget_done): from now on programs can be repeated */
+static PyObject *repeat_by(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *session, *trace, *fields;
+    static const char *const of_session[] = {"closed", "graveyard", "seq", "tape", "waiting_bytes"};
+    static const char *const of_trace[] = {"counts", "few", "peaks", "small", "way", "windows"};
+    if (!PyArg_ParseTuple(args, "OOOO", &session, &trace, &commit_small, &forget_done) ||
+        find_slots(session, of_session, session_at, N_SESSION) || !(fields = PyObject_GetAttrString(trace, "_fields")))
+        return NULL;
+    for (int k = 0; k < N_TRACE; k++) {
+        PyObject *name = PyUnicode_FromString(of_trace[k]);
+        trace_at[k] = name ? PySequence_Index(fields, name) : -1;
+        Py_XDECREF(name);
+        if (trace_at[k] < 0) return NULL;
+    }
+    Py_DECREF(fields);
+    trace_type = (PyTypeObject *)trace;
+    session_type = (PyTypeObject *)session;
+    Py_INCREF(args); /* they stay */
+    Py_RETURN_NONE;
+}
+
+#define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
+static PyMethodDef methods[] = {{"install", install, METH_VARARGS, NULL}, {"repeat_by", repeat_by, METH_VARARGS, NULL},
+                                {"walk", walk, METH_O, NULL},             {"sight", FAST(sight)},
+                                {"repeat", FAST(repeat)},                 {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_waiting", .m_size = -1, .m_methods = methods};
 
-PyMODINIT_FUNC PyInit__waiting(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__waiting(void) {
+    if (!(zero = PyLong_FromLong(0)) NAMES(INTERNED)) return NULL;
+    return PyModule_Create(&definition);
+}

@@ -146,3 +146,11 @@ fields: Callable[[list[Version]], tuple[Any, ...]] = in_python if _module is Non
 and to name them takes a fifth of the time.)"""
 sight: Callable[..., tuple[Any, ...]] = sight_in_python if _module is None else _module.sight
 """The walk, and what a program that has run is found by: one call."""
+repeat_in_c: Callable[..., Any] | None = None if _module is None else _module.repeat
+"""`repeat` of `evaluate.py`, once it has said by `repeat_by` whose programs these are."""
+
+
+def repeat_by(*given: Any) -> None:
+    """The classes `Session` and `Trace`, and the functions `commit` and `forget_done`."""
+    if _module is not None:
+        _module.repeat_by(*given)

@@ -7,6 +7,7 @@ start all of them by one call. Which memory that is shows when a run has taken a
 
 from __future__ import annotations
 
+from array import array as int_array
 from collections import Counter, OrderedDict
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,8 @@ class Recording:
 
 class Replays:
     """The recordings of a program, by memory and scalars."""
+
+    __slots__ = ("_n_missed", "_scalars", "_seen", "_texts", "alike")
 
     def __init__(self) -> None:
         self.alike: dict[tuple[int, int], list[int]] | None = None
@@ -227,7 +230,12 @@ def _memory(replays: Replays, tiles: Tiles, scalars: Sequence[Any]) -> Any:
         if table.layout.is_in_lower_tier:
             return None
         places += [values.data_ptr() for values in table.arrays]
-    return tuple(places), replays.texts(scalars)
+    return as_bytes(places), replays.texts(scalars)
+
+
+def as_bytes(places: Sequence[int]) -> bytes:
+    """Addresses as they are compared."""
+    return int_array("q", places).tobytes()
 
 
 def _recorded(tiles: Tiles, status: Status, work_through: Callable[[], None]) -> Recording | None:

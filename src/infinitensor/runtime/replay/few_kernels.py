@@ -16,29 +16,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor import events
+from infinitensor.config import config
+from infinitensor.devices.ledger import Buffer, ledgers_in_c
 from infinitensor.events import lane
 from infinitensor.ir.layout import HOST
 from infinitensor.ir.tasks import COMPUTE, LOAD
 from infinitensor.jit import picker
+from infinitensor.native import extension
 from infinitensor.runtime.replay.cuda_graphs import (
+    Recording,
     Replays,
+    as_bytes,
     place_of,
     recorded,
     replays_of,
 )
 from infinitensor.runtime.replay.one_launch import Again
 from infinitensor.runtime.state.step import SCALAR, SPAN, TILE, Steps
-from infinitensor.runtime.state.tile_table import BlankTable
+from infinitensor.runtime.state.tile_table import BlankTable, TileTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from infinitensor.devices import Buffer, Device, Ledger
+    from infinitensor.devices import Device, Ledger
     from infinitensor.ir.tasks import Program
     from infinitensor.jit import OneLaunch
-    from infinitensor.runtime.replay.cuda_graphs import Recording
     from infinitensor.runtime.state.step import Out, Step
-    from infinitensor.runtime.state.tile_table import TileTable
 
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 """Events that only a `Run` reports."""
@@ -128,14 +131,17 @@ class Few(NamedTuple):
         if self.loads and not self.ledger.has(self.peak_bytes):
             return None
         try:
+            found = self._take() if self.loads or events.hooks else _started(self, leaves, scalars)
+            if not isinstance(found, list):
+                return found
+            buffers: list[Buffer] = found
             given = [leaves[leaf].arrays[k] for leaf, k in self.leaves]
-            buffers = self._take()
             if self.loads:
                 self._load(given, buffers)
             checks = self._replay(given, buffers, scalars)
             if checks is None:
                 checks = self._call(given, buffers, scalars)
-            if checks and not _hold(checks, self.device):
+            if checks and not self.hold(checks):
                 return None
         except Exception:  # it is raised again where it is explained
             return None
@@ -227,7 +233,7 @@ class Few(NamedTuple):
             return None
         for buffer in buffers:
             places.append(buffer.block.data_ptr())
-        key = (tuple(places), replays.texts(scalars))
+        key = (as_bytes(places), replays.texts(scalars))
         recording = replays.find(key) or self._record(key, given, buffers, scalars)
         if recording is None:
             return None
@@ -256,6 +262,11 @@ class Few(NamedTuple):
         replays.keep(key, recording)
         return recording
 
+    def hold(self, checks: Sequence[Callable[[], bool]]) -> bool:
+        """Whether all operands were right, once the device is done."""
+        self.device.synchronize()
+        return all(check() for check in checks)
+
     def _run(self, values: list[Any], outs: list[list[Any]]) -> None:
         """Start the kernels of all tasks."""
         with np.errstate(all="ignore"):
@@ -264,12 +275,6 @@ class Few(NamedTuple):
                 for k, look in step.looks:
                     ins[k] = look(ins[k])
                 step.run(ins, made, step.i)
-
-
-def _hold(checks: Sequence[Callable[[], bool]], device: Device) -> bool:
-    """Whether all operands were right, once the device is done."""
-    device.synchronize()
-    return all(check() for check in checks)
 
 
 def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger]) -> Few | None:
@@ -412,3 +417,23 @@ def _is_simple(step: Step, made: Mapping[int, Out]) -> bool:
         return False
     is_kernel = family.lane == COMPUTE and not step.many
     return is_kernel and not any(read.how == SPAN for read in step.reads)
+
+
+Started = dict[int, TileTable] | list[Buffer] | None
+"""The tables of a program; or memory for it, where nothing was recorded on that; None: a `Run`
+has to."""
+
+
+def _in_c() -> Callable[[Few, Sequence[TileTable], Sequence[Any]], Started]:
+    """How what was recorded is started: by one call of C (`few_kernels.c`), where there is one."""
+    module = None
+    if ledgers_in_c is not None and config.compile != "never":
+        module = extension("runtime/replay/few_kernels")
+    if module is None:
+        return lambda few, leaves, scalars: few._take()
+    module.install(Few, Buffer, TileTable, BlankTable, Replays, Recording, ledgers_in_c)
+    found: Callable[[Few, Sequence[TileTable], Sequence[Any]], Started] = module.start_recorded
+    return found
+
+
+_started = _in_c()

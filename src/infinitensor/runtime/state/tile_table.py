@@ -383,18 +383,22 @@ class TileTable:
 class BlankTable:
     """Tables that are made again and again, each of other tiles: of the same form."""
 
-    __slots__ = ("_form", "dtype", "layout")
+    __slots__ = ("_form", "_model", "dtype", "layout")
 
     def __init__(self, layout: Layout, dtype: np.dtype[Any]) -> None:
         self.layout = layout
         self.dtype = dtype
         self._form: TableForm | None = None
+        self._model: TileTable | None = None
+        """A table of that form without tiles, of which C makes the next."""
 
     def fill(self, buffers: list[Any], arrays: list[Any]) -> TileTable:
         """The table of these tiles."""
         table = TileTable(self.layout, self.dtype, buffers, arrays)
         if self._form is None:
             self._form = table.form
+            self._model = TileTable(self.layout, self.dtype, [], [])
+            self._model._form = self._form
         table._form = self._form
         return table
 

@@ -1,0 +1,68 @@
+"""NVIDIA's driver, called directly: to start a recording and to wait for streams.
+
+torch's calls look up the current stream, switch to ours and back, and make objects: some
+microseconds in every evaluation. Where a call of the driver does not go well, nothing is done, and
+torch is asked, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.config import config
+from infinitensor.native import extension
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+@lru_cache(maxsize=1)
+def _driver() -> tuple[Callable[[int, int], bool], Callable[[tuple[int, ...]], bool]]:
+    """What starts recordings, and what waits for streams; without driver or C neither does."""
+    module = None if config.compile == "never" else extension("devices/gpu_driver")
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        found = driver.cuGraphLaunch, driver.cuStreamSynchronize
+    except (OSError, AttributeError):
+        return _never, _never
+    if module is None:
+        return _never, _never
+    module.use(*(ctypes.cast(function, ctypes.c_void_p).value for function in found))
+    return module.launch_graph, module.wait
+
+
+def launch_graph(graph: int, stream: int) -> bool:
+    """Start an instantiated graph on a stream; whether the driver did."""
+    return _driver()[0](graph, stream)
+
+
+def wait(streams: tuple[int, ...]) -> bool:
+    """Wait for streams; whether the driver did."""
+    return _driver()[1](streams)
+
+
+class Recorded:
+    """Kernels that torch has recorded as a CUDA graph, for one stream of ours.
+
+    A call starts them on torch's current stream; `launch` on ours, whatever the current one is.
+    """
+
+    __slots__ = ("_graph", "_handles")
+
+    def __init__(self, graph: Any, stream: int) -> None:
+        self._graph = graph
+        handle = getattr(graph, "raw_cuda_graph_exec", None)  # torch has it since 2.11
+        self._handles = (0, stream) if handle is None else (int(handle()), stream)
+
+    def __call__(self) -> None:
+        self._graph.replay()
+
+    def launch(self) -> bool:
+        """Start them by one call of the driver; whether that did."""
+        return launch_graph(*self._handles)

@@ -1,0 +1,5 @@
+/* What `ledger.c` gives other C files, by a pointer of this name. */
+#define LEDGERS "infinitensor.ledgers"
+typedef struct {
+    PyObject *(*take_at_rest)(PyObject *ledger, PyObject *n_bytes); /* new: a buffer; None where Python has to look */
+} Ledgers;
