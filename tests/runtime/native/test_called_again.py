@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from tests.at_line import AtLine
-from tests.ir.sessions import strict
+from tests.ir.sessions import local, strict
 
 import infinitensor as it
 from infinitensor import events, native
@@ -137,13 +137,14 @@ def test_where_there_is_too_little_memory_a_run_says_so(
     def refuse(self: Ledger, n_bytes: int) -> Any:
         raise DeviceOutOfMemoryError("no", n_bytes)
 
-    with strict("cpu", 7, compile="always"):
+    with strict("cpu", 7, compile="always") as session:
         x = it.asarray(np.arange(30.0))
         it.compute(x)
         assert repeat(lambda: x * 2 + 1, runs) == 0
         y = x * 2 + 1
         with monkeypatch.context() as refusing:
             refusing.setattr(Ledger, "take", refuse)
+            local(session).ledgers[0].trim()  # what rests would be taken
             with pytest.raises(DeviceOutOfMemoryError, match="no"):
                 it.compute(y)
         np.testing.assert_array_equal(y.numpy(), np.arange(30.0) * 2 + 1)
@@ -350,3 +351,29 @@ def test_a_chain_of_tasks_is_one_wide() -> None:
     assert width({0: [3], 1: [3], 2: [3]}, 4) == 3
     assert width({}, 5) == 5
     assert width({}, 0) == 0
+
+
+@pytest.mark.parametrize("devices", ["cpu", "cpu*2"])
+def test_python_takes_and_makes_what_c_does(
+    devices: str, runs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values in one array and in tiles, leaves that are used up, other dtypes."""
+    found = []
+    for form in (called_again._in_c, None):
+        monkeypatch.setattr(called_again, "_in_c", form)
+        with strict(devices, 1000, compile="always") as session:
+            x = it.asarray(np.arange(3000.0).reshape(60, 50))
+            it.compute(x)
+            for k in range(5):
+                y = x * k + 1
+                it.compute(y)
+                y += 2  # in its own memory
+                z = (y[1:] - y[:-1]).astype("f4").sum(axis=0)
+                found.append([y.numpy().copy(), it.compute(z).numpy().copy(), (y > 9).numpy()])
+                assert z.dtype == np.float32
+            del x, y, z
+            session.drain()
+            assert not any(ledger.used_bytes for ledger in local(session).ledgers)
+    for mine, theirs in zip(found[:5], found[5:], strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            np.testing.assert_array_equal(a, b)

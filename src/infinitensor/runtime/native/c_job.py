@@ -55,3 +55,13 @@ def call_directly(functions: Any) -> None:
         found = (functions.alone, functions.together)
         _module.use(*(ctypes.cast(function, ctypes.c_void_p).value for function in found))
         functions.alone, functions.together = _module.alone, _module.together
+
+
+def in_c(*given: Any) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """How memory is taken and words are filled for a job that is run again, and how its tables are
+    made; None without C. `given`: the classes of buffers and tables, and how slabs are taken in C.
+    """
+    if _module is None or given[-1] is None:
+        return None
+    _module.install(*given)
+    return _module.take, _module.give

@@ -14,10 +14,13 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infinitensor import events
+from infinitensor.devices.ledger import Buffer, ledgers_in_c
 from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.ops.backend.blas import one_core_each
+from infinitensor.runtime.native.c_job import in_c
 from infinitensor.runtime.native.c_program import (
     KEPT_BINDINGS,
+    N_JOB,
     N_THREADS,
     OVER,
     SLICE_NS,
@@ -26,6 +29,7 @@ from infinitensor.runtime.native.c_program import (
 )
 from infinitensor.runtime.native.c_team import c_functions
 from infinitensor.runtime.native.pace import Pace
+from infinitensor.runtime.state.tile_table import TileTable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
     from infinitensor.ir.tasks import Program
     from infinitensor.runtime.native.c_program import Called, Memory
     from infinitensor.runtime.native.c_team import Team
-    from infinitensor.runtime.state.tile_table import TileTable
 
 MOST_NS = 20_000_000
 """Work of a program, on all cores together, that nobody needs to stop."""
@@ -122,6 +125,8 @@ class Again:
                 given["piece", piece] = (tiles.leaf, -1)
         self._sources = tuple(_source_of(memory, given, ledgers) for memory in called.memories)
         places = {(kind, number): k for k, (kind, number, *_) in enumerate(called.memories)}
+        self._whole: tuple[tuple[int, tuple[Any, ...]], ...] = ()
+        """Values in one array each: what C makes their tables of."""
         self._pieces = []
         """Values that are in one piece of memory: where that is, and its first array."""
         self._apart = []
@@ -134,38 +139,71 @@ class Again:
             else:
                 own = [(places["slot", slot], device, shape) for slot, device, shape in held.tiles]
                 self._apart.append((value, held, own))
+        if _in_c is not None:
+            self._leave_to_c()
+
+    def _leave_to_c(self) -> None:
+        """Let C make the tables of values that are in one array each."""
+        pieces, apart = self._pieces, self._apart
+        found = [(n, held, at, shape, dtype) for n, held, at, shape, dtype in pieces
+                 if held.layout.n_tiles == 1 and held.dtype == dtype]  # fmt: skip
+        if len(self._devices) == 1:
+            found += [
+                (n, held, *own[0][::2], held.dtype) for n, held, own in apart if len(own) == 1
+            ]
+        whole: list[tuple[int, tuple[Any, ...]]] = []
+        for number, held, at, shape, dtype in found:
+            model = TileTable(held.layout, held.dtype, [], [])
+            _ = model.form
+            one = (model, at, tuple(shape), dtype, self._sources[at].is_given and held.piece >= 0)
+            whole.append((number, one))
+        self._whole = tuple(whole)
+        numbers = {number for number, _ in whole}
+        self._pieces = [one for one in pieces if one[0] not in numbers]
+        self._apart = [one for one in apart if one[0] not in numbers]
 
     def run(
         self, leaves: Sequence[TileTable], scalars: Sequence[Any], team: Team
     ) -> dict[int, TileTable] | None:
         """Take memory and run all tasks; None if there is too little."""
-        homes: list[Any] = []
-        memories: list[Any] = []
+        called = self.called
         try:
-            for ledger, n_bytes, leaf, part, is_given in self._sources:
-                if ledger is not None:
-                    buffer = ledger.take(n_bytes)
-                    homes.append(buffer)
-                    memories.append(buffer.block)
-                    continue
-                table = leaves[leaf]
-                homes.append(table.buffers[max(part, 0)] if is_given else None)
-                if part < 0:
-                    memories.append(table.whole)
-                else:
-                    memories.append(homes[-1].block if is_given else table.arrays[part])
+            if _in_c is None or events.hooks:
+                homes, memories = self._take(leaves)
+                self._words[:] = self._blank
+                called.fill(self._job, scalars, memories)
+            else:
+                given = (self._sources, self._words, self._blank, 8 * N_JOB, called.codes)
+                homes, memories = _in_c[0](*given, leaves, scalars)
         except DeviceOutOfMemoryError:
             return None  # the other way takes it piece by piece, and says whose it is
-        called = self.called
-        self._words[:] = self._blank
-        called.fill(self._job, scalars, memories)
         self._call(team)
         called.work_ns = self._words[WORK_NS]
         return self._tables(homes, memories)
 
+    def _take(self, leaves: Sequence[TileTable]) -> tuple[list[Any], list[Any]]:
+        """What holds the memories, and those."""
+        homes: list[Any] = []
+        memories: list[Any] = []
+        for ledger, n_bytes, leaf, part, is_given in self._sources:
+            if ledger is not None:
+                buffer = ledger.take(n_bytes)
+                homes.append(buffer)
+                memories.append(buffer.block)
+                continue
+            table = leaves[leaf]
+            homes.append(table.buffers[max(part, 0)] if is_given else None)
+            if part < 0:
+                memories.append(table.whole)
+            else:
+                memories.append(homes[-1].block if is_given else table.arrays[part])
+        return homes, memories
+
     def _tables(self, homes: list[Any], memories: list[Any]) -> dict[int, TileTable]:
         """What is held, once it is made."""
-        tables = {}
+        tables: dict[int, TileTable] = {}
+        if _in_c is not None:
+            tables = _in_c[1](self._whole, homes, memories)
         for value, held, at, shape, dtype in self._pieces:
             whole = memories[at]
             if not self._sources[at].is_given:
@@ -223,3 +261,7 @@ def _width(program: Program, order: Sequence[int]) -> int:
         for follower in after[borders[task] : borders[task + 1]]:
             levels[follower] = max(levels[follower], levels[task] + 1)
     return max(Counter(levels[task] for task in order).values(), default=0)
+
+
+_in_c = in_c(Buffer, TileTable, ledgers_in_c)
+"""How C takes memory for a job and makes its tables; None: Python does."""

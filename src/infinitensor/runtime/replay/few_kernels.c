@@ -3,18 +3,15 @@
 
 #include "api/session/slots.h"
 #include "devices/ledger.h"
+#include "runtime/state/model_table.h"
 
 enum { F_ALIKE, F_DEVICE, F_HELD, F_IN_PLACE, F_LEAVES, F_LEDGER, F_REPLAYS, F_SLOT_BYTES, N_FEW };
 enum { B_BLOCK, N_BUFFER };
-enum { T_ARRAYS, T_BUFFERS, T_LOWER_BUFFERS, T_LOWER_TILES, N_FRESH };
 enum { K_FORM, K_MODEL, N_BLANK };
 enum { P_MISSED, P_SCALARS, P_SEEN, P_TEXTS, N_REPLAYS };
 enum { G_CHECKS, G_NOTED, G_START, N_RECORDING };
-enum { MOST_SLOTS = 32 };
-static Py_ssize_t few_at[N_FEW], buffer_at[N_BUFFER], fresh_at[N_FRESH], table_at[MOST_SLOTS], blank_at[N_BLANK], replays_at[N_REPLAYS],
-    recording_at[N_RECORDING];
-static int n_slots;
-static PyTypeObject *few_type, *buffer_type, *table_type, *blank_type, *replays_type, *recording_type;
+static Py_ssize_t few_at[N_FEW], buffer_at[N_BUFFER], blank_at[N_BLANK], replays_at[N_REPLAYS], recording_at[N_RECORDING];
+static PyTypeObject *few_type, *replays_type, *recording_type;
 static const Ledgers *ledgers;
 static PyObject *zero;
 
@@ -23,7 +20,6 @@ static PyObject *zero;
 NAMES(DECLARED)
 #define INTERNED(word) || !(n_##word = PyUnicode_InternFromString(#word))
 
-#define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
 #define F(field) PyTuple_GET_ITEM(few, few_at[field])
 #define BLOCK(buffer) AT(buffer, buffer_at[B_BLOCK])
 
@@ -70,7 +66,7 @@ static PyObject *memory_of(PyObject *few, PyObject *leaves, PyObject *buffers) {
     for (Py_ssize_t k = 0; k < n_read; k++) {
         PyObject *leaf = PyTuple_GET_ITEM(F(F_LEAVES), PyLong_AsSsize_t(PyTuple_GET_ITEM(in_place, k)));
         PyObject *table = PyList_GetItem(leaves, PyLong_AsSsize_t(PyTuple_GET_ITEM(leaf, 0)));
-        PyObject *arrays = table && Py_TYPE(table) == table_type ? AT(table, fresh_at[T_ARRAYS]) : NULL;
+        PyObject *arrays = table && Py_TYPE(table) == table_type ? T(table, T_ARRAYS) : NULL;
         PyObject *array = arrays ? PySequence_GetItem(arrays, PyLong_AsSsize_t(PyTuple_GET_ITEM(leaf, 1))) : NULL;
         places[k] = array ? place_of(array) : 0;
         Py_XDECREF(array);
@@ -146,18 +142,7 @@ static PyObject *table_of(PyObject *blank, PyObject *buffers, PyObject *arrays) 
     PyObject *model = AT(blank, blank_at[K_MODEL]);
     if (!model || Py_TYPE(model) != table_type || AT(blank, blank_at[K_FORM]) == Py_None)
         return PyObject_CallMethodObjArgs(blank, n_fill, buffers, arrays, NULL);
-    PyObject *table = table_type->tp_alloc(table_type, 0), *tiles = PyList_New(0), *slabs = PyList_New(0);
-    if (!table || !tiles || !slabs) {
-        Py_XDECREF(table), Py_XDECREF(tiles), Py_XDECREF(slabs);
-        return NULL;
-    }
-    for (int k = 0; k < n_slots; k++) AT(table, table_at[k]) = Py_XNewRef(AT(model, table_at[k]));
-    Py_INCREF(buffers), Py_INCREF(arrays);
-    Py_XSETREF(AT(table, fresh_at[T_BUFFERS]), buffers);
-    Py_XSETREF(AT(table, fresh_at[T_ARRAYS]), arrays);
-    Py_XSETREF(AT(table, fresh_at[T_LOWER_TILES]), tiles);
-    Py_XSETREF(AT(table, fresh_at[T_LOWER_BUFFERS]), slabs);
-    return table;
+    return table_like(model, buffers, arrays);
 }
 
 /* New: the table of a value that outlives the program. */
@@ -222,36 +207,20 @@ static int find_fields(PyObject *type, const char *const *names, Py_ssize_t *int
     return fields ? 0 : -1;
 }
 
-/* All slots of tables: what a model is copied by. */
-static int find_all_slots(PyObject *type) {
-    PyObject *names = PyObject_GetAttrString(type, "__slots__");
-    const Py_ssize_t n = names ? PyTuple_Check(names) ? PyTuple_GET_SIZE(names) : MOST_SLOTS + 1 : 0;
-    int bad = !names || n > MOST_SLOTS;
-    for (n_slots = 0; !bad && n_slots < n; n_slots++) {
-        const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, n_slots));
-        bad = !name || find_slots(type, &name, &table_at[n_slots], 1);
-    }
-    Py_XDECREF(names);
-    if (bad && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "too many slots");
-    return bad ? -1 : 0;
-}
-
 /* install(Few, Buffer, TileTable, BlankTable, Replays, Recording, ledgers) */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *few, *buffer, *table, *blank, *replays, *recording, *pointer;
     static const char *const of_few[] = {"alike", "device", "held", "in_place", "leaves", "ledger", "replays", "slot_bytes"};
     static const char *const of_buffer[] = {"block"}, *const of_blank[] = {"_form", "_model"};
-    static const char *const of_table[] = {"arrays", "buffers", "lower_buffers", "lower_tiles"};
     static const char *const of_replays[] = {"_n_missed", "_scalars", "_seen", "_texts"};
     static const char *const of_recording[] = {"checks", "noted", "start"};
     if (!PyArg_ParseTuple(args, "OOOOOOO", &few, &buffer, &table, &blank, &replays, &recording, &pointer) ||
         !(ledgers = PyCapsule_GetPointer(pointer, LEDGERS)) || find_fields(few, of_few, few_at, N_FEW) ||
-        find_slots(buffer, of_buffer, buffer_at, N_BUFFER) || find_slots(table, of_table, fresh_at, N_FRESH) ||
+        find_slots(buffer, of_buffer, buffer_at, N_BUFFER) || know_tables(table) ||
         find_slots(blank, of_blank, blank_at, N_BLANK) || find_slots(replays, of_replays, replays_at, N_REPLAYS) ||
-        find_slots(recording, of_recording, recording_at, N_RECORDING) || find_all_slots(table))
+        find_slots(recording, of_recording, recording_at, N_RECORDING))
         return NULL;
-    few_type = (PyTypeObject *)few, buffer_type = (PyTypeObject *)buffer, table_type = (PyTypeObject *)table;
-    blank_type = (PyTypeObject *)blank, replays_type = (PyTypeObject *)replays, recording_type = (PyTypeObject *)recording;
+    few_type = (PyTypeObject *)few, replays_type = (PyTypeObject *)replays, recording_type = (PyTypeObject *)recording;
     Py_INCREF(args); /* they stay */
     Py_RETURN_NONE;
 }
