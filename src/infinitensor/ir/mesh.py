@@ -42,10 +42,12 @@ class Tools:
 
 
 class Target(NamedTuple):
-    """The target that kernels are chosen for: "cpu" or "cuda", and the tools that are there."""
+    """The target that kernels are chosen for: "cpu" or "cuda", the tools that are there, and the
+    memory of a device."""
 
     kind: str
     tools: Tools = Tools()
+    memory_bytes: int = 0
 
     @property
     def compiles(self) -> bool:
@@ -103,7 +105,8 @@ class Mesh:
     @property
     def target(self) -> Target:
         """The target that kernels on it are chosen for."""
-        return Target("cuda" if self.kind == "cuda" else "cpu", self.tools)
+        memory_bytes = self.devices[0].memory_bytes
+        return Target("cuda" if self.kind == "cuda" else "cpu", self.tools, memory_bytes)
 
     @property
     def n_concurrent(self) -> int:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.fake_gpu import with_tools
+from tests.fake_gpu import fake_gpu, with_tools
 
 import infinitensor as it
 from infinitensor import native
 from infinitensor.ir.mesh import Tools
+from infinitensor.jit import Launch
 from infinitensor.ops.table.functions import has_functions
 from infinitensor.tasking.kernels import choose_kernel, work_left
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
@@ -256,3 +257,39 @@ def test_steps_count_by_their_work_when_compiling_is_weighed(
     values = np.random.default_rng(3).normal(size=100_000)
     np.testing.assert_allclose(chain(it, it.asarray(values)).numpy(), chain(np, values), rtol=1e-13)
     assert worth == [is_compiled]
+
+
+def _worked_on_a_gpu(monkeypatch: pytest.MonkeyPatch, memory: str) -> tuple[list[bool], int]:
+    """Whether each ask for the kernel of a group of much work found it compiled, and how many
+    kernels waited for the compiler; no kernel is ever compiled."""
+    asked: list[bool] = []
+    n_waited: list[int] = []
+
+    def noted(self: Launch, *given: Any) -> bool:
+        asked.append(False)
+        return False
+
+    def waited(self: Launch, *given: Any) -> None:
+        n_waited.append(1)
+
+    monkeypatch.setattr(Launch, "ask", noted)
+    monkeypatch.setattr(Launch, "_launch_first", waited)
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    values = np.arange(1.0 * (1 << 21))
+    with (
+        fake_gpu(plans_triton=True),
+        with_tools(Tools(has_triton=True)),
+        it.init("cuda:0", memory=memory),
+    ):
+        x = it.asarray(values)
+        made = it.compute(it.sqrt(x * 2 + 1) - x)
+        if not n_waited:
+            np.testing.assert_allclose(made.numpy(), np.sqrt(values * 2 + 1) - values, 1e-12)
+    return asked, len(n_waited)
+
+
+def test_a_first_run_of_much_work_on_a_gpu_goes_by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernel is asked for at once; only where steps had no room it is waited for."""
+    assert _worked_on_a_gpu(monkeypatch, "2GiB") == ([False], 0)
+    asked, n_waited = _worked_on_a_gpu(monkeypatch, "200MiB")
+    assert (asked, n_waited) == ([], 1)

@@ -34,6 +34,7 @@ from infinitensor.tasking.kernels.fused_reduction import (
 from infinitensor.tasking.kernels.thread_scratch import scratch
 from infinitensor.tasking.kernels.work_left import PAID_OFF, WorkLeft, left_of, left_on_gpu
 from infinitensor.tasking.triton.triton_group import (
+    RUNS_BEFORE,
     Awaited,
     AwaitedReduction,
     Generated,
@@ -60,6 +61,8 @@ COMPLEX_WORK, FUNCTION_WORK = 4, 8
 like (twice that of complex numbers)."""
 SHORT_WORK = 2
 """By how much an element takes longer where a reduction begins anew for a few of them."""
+STEPS_SHARE = 16
+"""The part of a GPU's memory that may be between the steps of a task."""
 LAUNCHES = 1 << 13
 """Kernels on a GPU whose start takes about as long as compiling one."""
 
@@ -158,10 +161,14 @@ def fused_kernel(
         made, eager = generate_or_steps(make, run, target)
         if eager:
             return Fused(run, n_registers, eager=worth)
-        if not worth and isinstance(made, Generated) and made.one_launch is not None:
-            return Fused(Awaited(made, run), n_registers)
-        if not worth and isinstance(made, Generated) and isinstance(made.fast, ReducedRun):
-            return Fused(AwaitedReduction(made, made.fast, run), n_registers)
+        waits = beside and (not worth or has_room_for_steps(steps, plan, target))
+        if waits and isinstance(made, Generated):  # what is worth it is asked for in its first run
+            n_before = 0 if worth else RUNS_BEFORE
+            mapped = steps if worth and final is None else None
+            if made.one_launch is not None:
+                return Fused(Awaited(made, run, n_before), n_registers, steps=mapped)
+            if isinstance(made.fast, ReducedRun):
+                return Fused(AwaitedReduction(made, made.fast, run, n_before), n_registers)
         if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements
             paid = left_on_gpu(kind_of_group(graph, group))
             return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps), paid), n_registers)
@@ -200,6 +207,13 @@ def fused_kernel(
         return Fused(chosen, n_registers, called=called)
     in_c = in_c if is_c and (folds or not ends) else None
     return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called, by_steps=run)
+
+
+def has_room_for_steps(steps: Sequence[Step], plan: GroupPlan, target: Target) -> bool:
+    """Whether what is between the steps of a task takes little of a device: then they go on until
+    their kernel is compiled, which has nothing between them."""
+    wide = max((step.dtype.itemsize for step in steps), default=0)
+    return len(steps) * wide * prod(plan.longest()) <= target.memory_bytes // STEPS_SHARE
 
 
 def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:

@@ -397,8 +397,9 @@ RUNS_BEFORE = 1
 class Awaited:
     """`run(ins, outs, i)`: steps, until generated code of the same bits is compiled beside them."""
 
-    def __init__(self, generated: Generated, steps: Run) -> None:
+    def __init__(self, generated: Generated, steps: Run, n_before: int = RUNS_BEFORE) -> None:
         assert generated.one_launch is not None
+        self._n_before = n_before
         self._generated, self._steps = generated, steps
         self.one_launch: OneLaunch = generated.one_launch
         self._arrays, self._numbers = (
@@ -422,7 +423,7 @@ class Awaited:
         if launch.is_ready:
             return True
         self._n_runs += 1
-        if self._n_runs <= RUNS_BEFORE:
+        if self._n_runs <= self._n_before:
             return False
         return can_start(launch, tiles, numbers)
 
@@ -430,13 +431,16 @@ class Awaited:
 class AwaitedReduction:
     """As `Awaited`, of steps that end with a reduction that is the same in any order."""
 
-    def __init__(self, generated: Generated, fast: ReducedRun, steps: Run) -> None:
+    def __init__(
+        self, generated: Generated, fast: ReducedRun, steps: Run, n_before: int = RUNS_BEFORE
+    ) -> None:
         self._generated, self._fast, self._steps = generated, fast, steps
+        self._n_before = n_before
         self._n_runs = 0
 
     def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
         self._n_runs += 1
-        is_due = self._n_runs > RUNS_BEFORE and self._fast.can_start(ins, outs, i)
+        is_due = self._n_runs > self._n_before and self._fast.can_start(ins, outs, i)
         run = self._generated if is_due else self._steps
         run(ins, outs, i)
 
