@@ -34,6 +34,7 @@ LIBRARIES = (
     "threads",
     "runtime/native/c_program",
     "ops/forms/folds",
+    "ops/signal/fft_lines",
     "storage/file_io/crc32c",
     "storage/file_io/strided_read",
 )

@@ -173,8 +173,9 @@ class Op:
     grain: Callable[..., int] | None = None
     """grain(**params): elements that each one of a gather is made from; it makes tiles smaller."""
     moves: bool = False
-    """It puts elements elsewhere, or counts them, in one loop: on the host it runs at once up to a
-    medium size. For all of an output that is not empty its kernel takes all of each input."""
+    """It puts elements elsewhere, counts them, or transforms lines of them, in one loop: on the
+    host it runs at once up to a medium size. For all of an output that is not empty its kernel
+    takes all of each input."""
     cost: float = 1.0
     """Floating-point operations for each point of the label space."""
     whole: bool = False
@@ -207,14 +208,15 @@ class Op:
 def n_points(op: Op, call: Call) -> int:
     """Points of the label space that work grows with: of pairs, what only results have is none.
 
-    A reduction of no pairs looks at each value once, however many bins or labels it sorts them to.
+    A reduction of no pairs looks at each value once, however many bins or labels it sorts them to;
+    so does one loop over elements.
     """
     form = call.form
-    if op.kind == "reduction" and not op.pairs:
-        sizes = [
-            [form.sizes[label] for label in labels if label is not None] for labels in form.inputs
-        ]
-        return max(map(prod, sizes))
+    if (op.kind == "reduction" and not op.pairs) or op.moves:
+        tiles = form.inputs if op.kind == "reduction" else (*form.inputs, *form.outputs)
+        return max(
+            prod(form.sizes[label] for label in labels if label is not None) for labels in tiles
+        )
     if not op.pairs:
         return prod(form.sizes)
     given = {label for labels in form.inputs for label in labels}

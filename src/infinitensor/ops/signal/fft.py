@@ -30,6 +30,7 @@ from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.torch_bridge import tensor_of
 from infinitensor.ops.signal.fft_cuda import transform_into
+from infinitensor.ops.signal.fft_mkl import transform_lines
 from infinitensor.ops.signal.long_fft import long_transform, rows_for
 from infinitensor.ops.table.registry import Array, op, program
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.op import Op
 
 
+@lru_cache(maxsize=64)
 def _computed_in(word: str, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """The dtype a transform reads and the one it gives: single precision stays single."""
     single = dtype in (*HALVES, float32, complex64)
@@ -55,12 +57,13 @@ def _read_as(word: str, dtype: Any) -> Any:
 
 
 def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> None:
-    """torch's FFT on both kinds of device: many lines at once are several times NumPy's.
-
-    One line is not, and NumPy writes into `out`.
+    """By MKL or, on a CPU without it, by torch, of which many lines at once are several times
+    NumPy's. One line is not, and NumPy writes into `out`. On a GPU: by cuFFT, which torch has.
     """
     if xp is np:
         reads, gives = _computed_in(word, x.dtype)
+        if transform_lines(x.astype(reads, copy=False), out, word, axis, n, norm):
+            return
         if x.size == x.shape[axis] and out.dtype == gives not in HALVES:
             getattr(np.fft, word)(x.astype(reads, copy=False), n, axis, norm, out=out)
             return
@@ -115,6 +118,7 @@ def _fft_cases(rng: Any, shape: tuple[int, ...]) -> list[Any]:
 _FFT: dict[str, Any] = {
     "kernel": _transform,
     "scratch_bytes": _fft_scratch,
+    "moves": True,
     "oracle": lambda x, word, axis, n, norm: getattr(np.fft, word)(x, n, axis, norm),
     "cost": 40.0,
 }

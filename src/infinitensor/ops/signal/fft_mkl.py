@@ -1,0 +1,280 @@
+"""Fourier transforms on a CPU by MKL's, which torch's files for x86 have, called without torch.
+
+torch makes a plan at each call, which takes several times as long as to use it; here plans are
+kept. They are of one core, and blocks of lines are shared among the threads of C (`fft_lines.c`):
+what a block is depends on shapes alone. The first transform of a process loads the file, in 0.2 to
+0.4 s, a fifth of what an import of torch takes. Where there is none (`find_library()` is None: on
+ARM, say), torch and NumPy transform.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import warnings
+from functools import cache
+from importlib.util import find_spec
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from infinitensor.dtypes import complex64, complex128, float32, float64
+from infinitensor.events import lane
+from infinitensor.native import NO_COMPILER, CompilerError, address, fixed_library
+from infinitensor.ops.backend.torch_loading import wait_for_torch
+from infinitensor.threads import number_address, share_address
+
+SINGLE = {float32: True, complex64: True, float64: False, complex128: False}
+"""The dtypes that it transforms: whether they are of single precision."""
+INVERSE = ("ifft", "irfft")
+COMPLEX_DOMAIN, REAL_DOMAIN = 32, 33
+FORWARD_SCALE, BACKWARD_SCALE, N_TRANSFORMS, EVEN_STORAGE, PLACEMENT = 4, 5, 7, 10, 11
+INPUT_STRIDES, OUTPUT_STRIDES, INPUT_DISTANCE, OUTPUT_DISTANCE, THREAD_LIMIT = 12, 13, 14, 15, 27
+COMPLEX_COMPLEX, NOT_INPLACE = 39, 44
+"""MKL's numbers for the settings of a plan."""
+MIRROR_NONE, MIRROR_FORWARD, MIRROR_BACKWARD = range(3)
+BLOCK_POINTS = 1 << 13
+"""Points of a block of lines: they stay in a core's cache."""
+SIDE_BY_SIDE = 16
+"""Lines side by side are taken so many at a time, or more: those of a cache line."""
+MOST_LINE_PLANS = 256
+MOST_PLANNED_POINTS = 1 << 23
+"""Points of all plans that are kept: a plan has tables as long as its line."""
+
+
+class Functions(NamedTuple):
+    """What is called of MKL, and of `fft_lines.c`."""
+
+    mkl: Any
+    ours: Any
+
+
+@cache
+def find_library() -> Functions | None:
+    """The functions, or None; the first call loads them."""
+    spec = find_spec("torch") if os.uname().machine == "x86_64" else None
+    path = Path((spec and spec.origin) or "").parent / "lib" / "libtorch_cpu.so"
+    if not path.exists():
+        return None
+    try:
+        mkl = _load(path)
+        ours = fixed_library("ops/signal/fft_lines")
+    except (AttributeError, OSError):
+        return None  # a torch that was built without it
+    except CompilerError as error:
+        if NO_COMPILER not in str(error):
+            warnings.warn(f"{error}; torch transforms", RuntimeWarning, stacklevel=4)
+        return None
+    ours.use(ctypes.c_void_p(share_address()), ctypes.c_void_p(number_address()))
+    ours.transform_lines.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64]
+    ours.transform_lines.restype = ctypes.c_int64
+    return Functions(mkl, ours)
+
+
+def _load(path: Path) -> Any:
+    try:
+        mkl = ctypes.CDLL(str(path))
+    except OSError:  # it needs others, which torch knows to find
+        wait_for_torch()
+        mkl = ctypes.CDLL(str(path))
+    for word in ("CommitDescriptor", "SetValue", "FreeDescriptor", "ComputeForward"):
+        getattr(mkl, f"Dfti{word}").restype = ctypes.c_long
+    mkl.DftiFreeDescriptor.argtypes = [ctypes.c_void_p]
+    return mkl
+
+
+# --- plans ------------------------------------------------------------------------------------
+
+
+class Layout(NamedTuple):
+    """How lines are stored: (n_planes, n_terms, n_lines) with terms before lines, or lines
+    before terms where there is one plane and lines are contiguous."""
+
+    n_planes: int
+    n_lines: int
+    is_contiguous: bool
+
+
+class Lines(NamedTuple):
+    """A kind of transform of arrays in C order."""
+
+    word: str
+    is_single: bool
+    is_real: bool
+    """Whether the operand of `fft` or `ifft` is."""
+    n: int
+    layout: Layout
+    scale: float
+
+
+class How(ctypes.Structure):
+    """A plan as `fft_lines.c` reads it."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("compute", "whole", "rest")),
+        *(
+            (name, ctypes.c_int64)
+            for name in (
+                *("n_planes", "n_blocks", "n_lines", "n_rest"),
+                *("x_plane", "x_block", "out_plane", "out_block"),
+                *("mirror", "n", "step", "line", "is_double"),
+            )
+        ),
+    ]
+
+
+class Plan:
+    """The plans of MKL for a kind of transform, until nobody uses it."""
+
+    def __init__(self, functions: Functions, lines: Lines) -> None:
+        self._mkl = functions.mkl
+        self._call = functions.ours.transform_lines
+        self._handles: list[ctypes.c_void_p] = []
+        self.n = lines.n
+        self.n_in = lines.n // 2 + 1 if lines.word == "irfft" else lines.n
+        """Terms of a line that is read."""
+        if lines.word == "irfft":
+            self.gives = float32 if lines.is_single else float64
+        else:
+            self.gives = complex64 if lines.is_single else complex128
+        self._how = self._make(lines)
+        self._address = ctypes.addressof(self._how)
+
+    def __del__(self) -> None:
+        for handle in self._handles:
+            self._mkl.DftiFreeDescriptor(ctypes.byref(handle))
+
+    def run(self, x: np.ndarray, out: np.ndarray) -> bool:
+        """Transform; False if MKL cannot."""
+        return not self._call(self._address, address(x), address(out), lane.is_worker)
+
+    def _make(self, lines: Lines) -> How:
+        word, is_single, is_real, n, layout, _ = lines
+        is_halved = is_real or word == "rfft"
+        n_in, n_out = self.n_in, (n // 2 + 1 if word == "rfft" else n)
+        n_lines, along = layout.n_lines, layout.is_contiguous
+        step = 1 if along else n_lines
+        line_in, line_out = (n_in, n_out) if along else (1, 1)
+        least = 1 if along else SIDE_BY_SIDE
+        each = min(n_lines, max(BLOCK_POINTS // n // least, 1) * least)
+        n_blocks = -(-n_lines // each)
+        n_rest = n_lines - (n_blocks - 1) * each
+        given = (lines, step, line_in, line_out)
+        whole = self._descriptor(*given, each)
+        size_in = (4 if is_single else 8) * (1 if is_halved else 2)
+        size_out = (4 if is_single else 8) * (1 if word == "irfft" else 2)
+        mirror = MIRROR_NONE
+        if is_real:
+            mirror = MIRROR_BACKWARD if word == "ifft" else MIRROR_FORWARD
+        return How(
+            ctypes.cast(self._compute(lines), ctypes.c_void_p),
+            whole,
+            whole if n_rest == each else self._descriptor(*given, n_rest),
+            *(layout.n_planes, n_blocks, each, n_rest),
+            *(n_in * n_lines * size_in, each * line_in * size_in),
+            *(n_out * n_lines * size_out, each * line_out * size_out),
+            *(mirror, n, step, line_out, not is_single),
+        )
+
+    def _compute(self, lines: Lines) -> Any:
+        is_backward = lines.word in INVERSE and not lines.is_real
+        return self._mkl.DftiComputeBackward if is_backward else self._mkl.DftiComputeForward
+
+    def _descriptor(
+        self, lines: Lines, step: int, line_in: int, line_out: int, n_lines: int
+    ) -> ctypes.c_void_p:
+        """MKL's plan of some lines, for one core."""
+        mkl, handle, whole = self._mkl, ctypes.c_void_p(), ctypes.c_long
+        is_real = lines.is_real or lines.word in ("rfft", "irfft")
+        make = getattr(mkl, f"DftiCreateDescriptor_{'s' if lines.is_single else 'd'}_1d")
+        failed = make(
+            ctypes.byref(handle), REAL_DOMAIN if is_real else COMPLEX_DOMAIN, whole(lines.n)
+        )
+        if failed:
+            raise RuntimeError(f"MKL makes no plan: {failed}")
+        self._handles.append(handle)
+        scale = ctypes.c_double(lines.scale)
+        settings: list[tuple[int, Any]] = [
+            (PLACEMENT, NOT_INPLACE),
+            (FORWARD_SCALE, scale),
+            (BACKWARD_SCALE, scale),
+            (THREAD_LIMIT, whole(1)),
+            (N_TRANSFORMS, whole(n_lines)),
+            (INPUT_STRIDES, (whole * 2)(0, step)),
+            (OUTPUT_STRIDES, (whole * 2)(0, step)),
+            (INPUT_DISTANCE, whole(line_in)),
+            (OUTPUT_DISTANCE, whole(line_out)),
+        ]
+        if is_real:
+            settings.append((EVEN_STORAGE, COMPLEX_COMPLEX))
+        failed = next((e for name, v in settings if (e := mkl.DftiSetValue(handle, name, v))), 0)
+        failed = failed or mkl.DftiCommitDescriptor(handle)
+        if failed:
+            raise RuntimeError(f"MKL makes no plan: {failed}")
+        return handle
+
+
+_plans: dict[Any, Plan] = {}
+
+
+def _plan(functions: Functions, key: Any) -> Plan:
+    """The plan of a transform of an array; a new one, and then all others go, where they are
+    many."""
+    shape, dtype, word, axis, n, norm = key
+    if (
+        len(_plans) >= MOST_LINE_PLANS
+        or n + sum(kept.n for kept in list(_plans.values())) > MOST_PLANNED_POINTS
+    ):
+        _plans.clear()  # who uses one has it
+    n_before, n_lines = prod(shape[:axis]), prod(shape[axis + 1 :])
+    layout = Layout(1, n_before, True) if n_lines == 1 else Layout(n_before, n_lines, False)
+    is_real = word != "rfft" and dtype.kind == "f"
+    made = Plan(functions, Lines(word, SINGLE[dtype], is_real, n, layout, _scale(word, n, norm)))
+    _plans[key] = made
+    return made
+
+
+# --- transforms -------------------------------------------------------------------------------
+
+
+def transform_lines(
+    x: np.ndarray, out: np.ndarray, word: str, axis: int, n: int, norm: str
+) -> bool:
+    """Transform lines of a dtype that MKL knows, single precision in single; False, and nothing
+    done, where it is not there."""
+    functions = find_library()
+    if functions is None:
+        return False
+    if not out.size:
+        return True
+    key = (x.shape, x.dtype, word, axis, n, norm)
+    plan = _plans.get(key) or _plan(functions, key)
+    if not (x.shape[axis] == plan.n_in and x.flags.c_contiguous):
+        x = _fit_terms(x, axis, plan.n_in)
+    is_fit = out.dtype == plan.gives and out.flags.c_contiguous
+    made = out if is_fit else np.empty(out.shape, plan.gives)
+    if not plan.run(x, made):
+        raise RuntimeError("MKL has not transformed")
+    if made is not out:
+        out[...] = made
+    return True
+
+
+def _fit_terms(x: np.ndarray, axis: int, n: int) -> np.ndarray:
+    """The array in C order, cut or padded with zeros to n terms along an axis."""
+    length = x.shape[axis]
+    ahead = (slice(None),) * axis
+    if length >= n:
+        return np.ascontiguousarray(x[(*ahead, slice(0, n))] if length > n else x)
+    padded = np.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype)
+    padded[(*ahead, slice(0, length))] = x
+    return padded
+
+
+def _scale(word: str, n: int, norm: str) -> float:
+    """The factor of a transform by NumPy's word for it."""
+    if norm == "ortho":
+        return float(n**-0.5)
+    return 1 / n if (norm == "backward") == (word in INVERSE) else 1.0
