@@ -44,6 +44,11 @@ def number_address() -> int:
     return ctypes.addressof(_n_threads)
 
 
+def n_sharing() -> int:
+    """The number that `use_threads` sets."""
+    return _n_threads.value
+
+
 def choose_n_workers(wanted: int) -> int:
     """So many as are wanted; 0: one for each core this process may use."""
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -14,6 +14,8 @@ from infinitensor import native
 from infinitensor.api.functions.namespace import namespace
 from infinitensor.dtypes import NUMPYS
 from infinitensor.ops.backend.c_loops import loop
+from infinitensor.ops.reduce import scan
+from infinitensor.ops.reduce.scan import running_sums
 
 STEPS = [1, 2, 7, 1000]
 
@@ -168,3 +170,27 @@ def test_lines_of_every_length_have_the_bits_of_one_addition_after_another(n: in
         np.testing.assert_array_equal(
             out, carry[:, None] + np.add.accumulate(x, axis=1, dtype=dtype)
         )
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (700, 190), (3, 50_000), (5, 40, 700), (90, 1)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u1", "?"])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_threads_share_lines_without_other_bits(
+    shape: tuple[int, ...], dtype: str, n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "n_sharing", lambda: n_threads)
+    x = (np.random.default_rng(3).standard_normal(shape) * 50).astype(dtype)
+    if x.dtype.kind == "f" and x.size > 9:
+        x.flat[7], x.flat[-1] = np.nan, np.inf
+    for axis in range(x.ndim):
+        np.testing.assert_array_equal(running_sums(x, axis), np.cumsum(x, axis))
+        other_way = np.moveaxis(x, 0, -1)
+        np.testing.assert_array_equal(running_sums(other_way, axis), np.cumsum(other_way, axis))
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u1", "i8"])
+def test_a_long_line_of_small_integers_is_walked_in_their_sums_dtype(dtype: str) -> None:
+    x = np.random.default_rng(4).integers(0, 100, 300_000).astype(dtype)
+    made = it.cumsum(it.asarray(x))
+    assert made.dtype == np.cumsum(x).dtype
+    np.testing.assert_array_equal(made.numpy(), np.cumsum(x))

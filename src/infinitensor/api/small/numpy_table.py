@@ -20,6 +20,7 @@ from infinitensor.config import config
 from infinitensor.dtypes import float16
 from infinitensor.ops.backend import blas
 from infinitensor.ops.move import moved_rows
+from infinitensor.ops.reduce.scan import running_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,6 +120,8 @@ def _extreme_of(ufunc: np.ufunc) -> Callable[..., Any]:
 
 MANY_HALVES = 1 << 13
 """Elements from which an extreme of halves takes NumPy longer than our kernel with its start."""
+FEW_ADDED = 1 << 11
+"""Elements up to which running sums take NumPy less than the start of ours."""
 LINE = 1 << 13
 """Elements of a line that a running sum takes one after the other; longer ones are cut."""
 
@@ -155,6 +158,15 @@ def _bincount(a: Any, weights: Any = None, minlength: int = 0) -> Any:
     if max(np.maximum.reduce(a), minlength) >= config.small_elements:
         raise ValueError("ours")
     return np.bincount(a, weights, minlength)
+
+
+def _cumsum(a: Any, axis: Any = None) -> Any:
+    """`np.cumsum` of lines that plans do not cut."""
+    if (a.size if axis is None else a.shape[axis]) > LINE:
+        raise ValueError("ours")
+    if a.size < FEW_ADDED or not a.ndim or a.dtype.kind not in "biuf":
+        return np.cumsum(a, axis)
+    return running_sums(a.reshape(-1), 0) if axis is None else running_sums(a, axis)
 
 
 def _unique(a: Any) -> Any:
@@ -213,7 +225,7 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "count_nonzero": (lambda a, axis=None: np.asarray(np.count_nonzero(a, axis)), None),
     "bincount": (_bincount, None),
     "nonzero": (np.nonzero, None),
-    "cumsum": (np.cumsum, lambda a, *_: a.size <= LINE),
+    "cumsum": (_cumsum, None),
     "sort": (np.sort, None),
     "argsort": (lambda a, axis=-1: np.argsort(a, axis, "stable"), None),
     "searchsorted": (np.searchsorted, None),

@@ -1,6 +1,6 @@
-/* Running sums over the middle axis of (n_outer, n, n_inner). T is the element; `carry`, if given, has (n_outer,
-   n_inner) and is added to each sum at its end, so that bits are those of a scan and an addition after it. Lines
-   are taken two at a time, totals four: an addition waits for the one before it. */
+/* Running sums over the middle axis of (n_outer, n, n_inner); `out` may be where `x` is. T is the element; `carry`, if
+   given, has (n_outer, n_inner) and is added to each sum at its end, so that bits are those of a scan and an addition
+   after it. Lines are taken two at a time, totals four: an addition waits for the one before it. */
 
 #include <sched.h>
 
@@ -31,8 +31,9 @@ INLINE void scan_lines(const T *x, int k, int64_t n, const T *carry, const int m
     int64_t i = n < m ? n : m; /* chunks begin where cache lines do */
     for (int j = 0; j < k; j++) {
         const T *before = carry ? carry + j : 0;
-        out[j * n] = before ? *before + x[j * n] : x[j * n];
-        sum[j] = scan_rest(x + j * n + 1, i - 1, x[j * n], before, out + j * n + 1);
+        const T first = x[j * n]; /* which may be where `out` is */
+        out[j * n] = before ? *before + first : first;
+        sum[j] = scan_rest(x + j * n + 1, i - 1, first, before, out + j * n + 1);
     }
     for (; i + m <= n; i += m)
         for (int j = 0; j < k; j++)
@@ -143,6 +144,47 @@ static void walk_blocks(void *given) {
 static void (*share)(void (*)(void *), void *, int64_t); /* of `threads.c` */
 
 void set_share(void (*given)(void (*)(void *), void *, int64_t)) { share = given; }
+
+/* Lines by several threads: whole ones, or where they are side by side some of those of a matrix. */
+typedef struct {
+    const T *x;
+    T *out;
+    int64_t n_outer, n, n_inner, each, n_parts, n_taken;
+} Lines;
+
+static void scan_columns(const Lines *lines, int64_t outer, int64_t first, int64_t last) {
+    const T *row = lines->x + outer * lines->n * lines->n_inner;
+    T *to = lines->out + outer * lines->n * lines->n_inner;
+    for (int64_t j = first; j < last; j++) to[j] = row[j];
+    for (int64_t i = 1; i < lines->n; i++) {
+        const T *before = to;
+        row += lines->n_inner, to += lines->n_inner;
+        for (int64_t j = first; j < last; j++) to[j] = before[j] + row[j];
+    }
+}
+
+static void scan_parts(void *given) {
+    Lines *lines = given;
+    const int64_t n_all = lines->n_inner == 1 ? lines->n_outer : lines->n_inner;
+    const int64_t n_matrices = lines->n_inner == 1 ? 1 : lines->n_outer;
+    for (;;) {
+        const int64_t part = __atomic_fetch_add(&lines->n_taken, 1, __ATOMIC_RELAXED);
+        if (part >= lines->n_parts * n_matrices) return;
+        const int64_t first = part % lines->n_parts * lines->each;
+        const int64_t last = first + lines->each < n_all ? first + lines->each : n_all;
+        if (lines->n_inner == 1)
+            scan_all_lines(lines->x + first * lines->n, last - first, lines->n, 0, CHUNK, lines->out + first * lines->n);
+        else scan_columns(lines, part / lines->n_parts, first, last);
+    }
+}
+
+/* As `scan` without a carry; `each` lines are one part. */
+int64_t scan_shared(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, int64_t each, int64_t n_threads, T *out) {
+    const int64_t n_all = n_inner == 1 ? n_outer : n_inner;
+    Lines lines = {x, out, n_outer, n, n_inner, each, (n_all + each - 1) / each, 0};
+    if (n) share(scan_parts, &lines, n_threads);
+    return 0;
+}
 
 int64_t line(const T *x, int64_t n, int64_t block, int64_t n_threads, T *carry, T *out) {
     Line line = {x, out, carry, n, block, (n + block - 1) / block, 0, 1};

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import as_dtype, bool_, int64, uint64
+from infinitensor.events import lane
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import as_signed
@@ -25,6 +26,7 @@ from infinitensor.ops.reduce.ufunc_reduce import REORDERABLE
 from infinitensor.ops.sorting.sort import pieces, run_hull
 from infinitensor.ops.table.registry import Array, op, program
 from infinitensor.ops.table.words import EAGER
+from infinitensor.threads import n_sharing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +42,12 @@ SHORT_BLOCK_ELEMENTS = 1 << 13
 """A block of fewer elements is not divided: starting its calls would cost more than it gains."""
 
 
+SHARED_ELEMENTS = 1 << 15
+"""Elements for each of the threads that share running sums: they take longer than to wake one."""
+SIDE_BY_SIDE_BYTES = 256
+"""Bytes of a row that a thread takes at least, where lines are side by side."""
+
+
 def scan_dtype(given: Any, wanted: Any) -> np.dtype[Any]:
     """NumPy's rule: small integers add up in the machine's word, unless a dtype is asked for."""
     if wanted is not None:
@@ -51,9 +59,17 @@ def scan_dtype(given: Any, wanted: Any) -> np.dtype[Any]:
 
 def _scanned(xp: Any, x: Any, out: Any, axis: int, word: str, carry: Any = None) -> None:
     """One line's running `word` into `out`, in the dtype of `out`, after what comes before it."""
-    scan = _loop_over("scan", xp, word, x, out)
+    scan = _loop_over("scan", xp, word, _signed(xp, out))
     if scan is not None:
-        scan(x, *_around(x.shape, axis), carry, out)
+        x, out = _signed(xp, x), _signed(xp, out)
+        if x.dtype != out.dtype or not x.flags.c_contiguous:
+            np.copyto(out, x, casting="unsafe")
+            x = out
+        n_threads = 1 if lane.is_worker else min(n_sharing(), x.size // SHARED_ELEMENTS)
+        if n_threads > 1 and carry is None:
+            _scan_shared(x, out, axis, n_threads)
+        else:
+            scan(x, *_around(x.shape, axis), carry, out)
     elif xp is np:
         getattr(np, word).accumulate(x, axis=axis, dtype=out.dtype, out=out)
     elif word not in ("add", "multiply"):
@@ -79,6 +95,27 @@ def _loop_over(name: str, xp: Any, word: str, *arrays: Any) -> Any:
     if arrays[0].dtype == bool_ or not all(a.flags.c_contiguous for a in arrays):
         return None
     return loop("scan", name, arrays[0].dtype)
+
+
+def _signed(xp: Any, x: Any) -> Any:
+    """An array of unsigned words as signed ones, whose sums have the same bits."""
+    return x.view(int64) if xp is np and x.dtype == uint64 else x
+
+
+def _scan_shared(x: Any, out: Any, axis: int, n_threads: int) -> None:
+    """Running sums by so many threads: a line is taken by one, so that bits are the same."""
+    n_outer, n, n_inner = _around(x.shape, axis)
+    n_lines = n_outer if n_inner == 1 else n_inner
+    each = max(n_lines // (4 * n_threads), 1 if n_inner == 1 else SIDE_BY_SIDE_BYTES // x.itemsize)
+    scan = _loop_over("scan_shared", np, "add", x, out)
+    scan(x, n_outer, n, n_inner, each, n_threads, out)
+
+
+def running_sums(a: np.ndarray, axis: int) -> np.ndarray:
+    """The running sums of an array along an axis, at once and uncut."""
+    out = np.empty(a.shape, scan_dtype(a.dtype, None))
+    _scanned(np, a, out, axis % a.ndim, "add")
+    return out
 
 
 def _around(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
@@ -117,6 +154,7 @@ def _scan_oracle(x: Any, axis: int, word: str, dtype: Any) -> Any:
 @op(
     "mapped",
     kernel=_scanned,
+    moves=True,
     scratch_bytes=lambda ins, outs, params: (
         2 * outs[0].n_elements * outs[0].dtype.itemsize + 2 * ins[0].n_elements * 16
     ),
@@ -325,10 +363,10 @@ def _accumulate(xp: Any, a: Array, axis: int, word: str, dtype: np.dtype[Any]) -
         block //= BLOCKS_AT_A_TIME
     if n < 2 * block or is_ordered:
         return xp._scan_axis(a, axis, word, dtype)
-    if word == "add" and a.shape == (n,) and dtype == a.dtype and dtype.kind in "iuf":
+    if word == "add" and a.shape == (n,) and dtype.kind in "iuf":
         n_threads = xp.n_hands(2 * n * dtype.itemsize)
         if n_threads and n < 2 * block * block and dtype.itemsize >= 4:
-            return xp._scan_line(a, block, n_threads)
+            return xp._scan_line(a if a.dtype == dtype else a.astype(dtype), block, n_threads)
     totals = xp._scan_totals(a, axis, word, dtype, block)
     carry = xp._accumulate(totals, axis, word, dtype)
     return xp._scan_from(a, carry, axis, word, dtype, block)
