@@ -212,7 +212,8 @@ def across_lines(j: int, fold: Fold) -> list[str]:
     if fold.kind == "moments":
         name = c_type(fold.dtype)
         return [
-            f"const {name} was{j} = seen ? r{j}[i] : 0, delta{j} = {value} - was{j};",
+            f"const {name} was{j} = seen ? r{j}[i] : 0;",
+            f"const {name} delta{j} = {value} - was{j};",
             f"const {name} now{j} = was{j} + delta{j} * ({name})share;",
             f"r{j}m[i] = (seen ? r{j}m[i] : 0) + delta{j} * ({value} - now{j});",
             f"r{j}[i] = now{j};",

@@ -35,6 +35,7 @@ from infinitensor.tasking.c.fold_loops import (
     end_lines,
     states,
 )
+from infinitensor.tasking.c.half_lanes import AT_ONCE, converts, lines_of_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -177,10 +178,7 @@ class _Body:
         if sums:
             yield from _in_lanes(lines, sums)
         elif here or last:
-            yield "#pragma GCC ivdep"
-            yield "for (int64_t i = 0; i < m; ++i) {"
-            yield from ("  " + line for line in lines)
-            yield "}"
+            yield from _one_by_one(lines)
         for value in self.values.values():
             if value.called and value.loop == loop + 1:
                 text = re.sub(r"\bx(\d+)\b", r"v\1", value.text)
@@ -198,6 +196,25 @@ class _Body:
         return not self.inputs[k].scalar and not self.inputs[k].row
 
 
+def _one_by_one(lines: Sequence[str]) -> Iterator[str]:
+    """A loop over the elements of a block; with float16 some at a time, where they are converted
+    so."""
+    if converts(lines):
+        yield "{ int64_t i = 0;"
+        yield "#ifdef CONVERTS_HALVES"
+        yield f"for (; i + {AT_ONCE} <= m; i += {AT_ONCE}) {{"
+        yield from ("  " + line for line in lines_of_lanes(lines))
+        yield "}"
+        yield "#endif"
+        yield "#pragma GCC ivdep"
+        yield "for (; i < m; ++i) {"
+    else:
+        yield "#pragma GCC ivdep"
+        yield "for (int64_t i = 0; i < m; ++i) {"
+    yield from ("  " + line for line in lines)
+    yield "} }" if converts(lines) else "}"
+
+
 def _in_lanes(lines: Sequence[str], sums: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     """A loop whose sums stay in registers: an element is added to the lane of its index, whatever
     else is summed."""
@@ -205,10 +222,17 @@ def _in_lanes(lines: Sequence[str], sums: Sequence[tuple[str, str, str]]) -> Ite
     yield from (f"{kind} {name}s[LANES({kind})] = {{0}};" for name, kind, _ in sums)
     yield "int64_t i = 0;"
     yield "while (i + MOST_LANES <= m) {"
+    if converts(lines):
+        yield "  #ifdef CONVERTS_HALVES"
+        yield from ("  " + line for line in lines_of_lanes([*lines, *added]))
+        yield "  i += MOST_LANES;"
+        yield "  #else"
     yield "  #pragma GCC ivdep"
     yield "  for (int w = 0; w < MOST_LANES; ++w, ++i) {"
     yield from ("    " + line for line in (*lines, *added))
     yield "  }"
+    if converts(lines):
+        yield "  #endif"
     yield "}"
     yield "for (int w = 0; i < m; ++w, ++i) {"
     yield from ("  " + line for line in (*lines, *added))
