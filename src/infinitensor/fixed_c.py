@@ -63,7 +63,7 @@ C_TYPES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # aligned as c
 """What C calls the elements that loops of ops are compiled for, by their dtypes."""
 INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "storage/file_io/crc32c": {"x86_64": ("-msse4.2",), "aarch64": ("-march=armv8-a+crc",)},
-    "ops/table/functions": {"x86_64": ("-mavx2", "-mfma")},
+    "ops/table/functions": {"x86_64": ("-mavx2", "-mfma", "-mf16c")},
 }
 """Those that a file needs beside the ones of every machine of a kind; it looks for them itself."""
 AT_IMPORT = (*MODULES, "threads")

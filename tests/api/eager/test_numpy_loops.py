@@ -11,6 +11,8 @@ import pytest
 
 import infinitensor as it
 from infinitensor.api.eager import numpy_loops
+from infinitensor.dtypes import bfloat16
+from infinitensor.ops.table.functions import has_functions
 
 in_c = pytest.mark.skipif(not hasattr(numpy_loops.into, "__self__"), reason="needs a C compiler")
 N = 3 * numpy_loops.LEAST_SHARED_ELEMENTS
@@ -44,6 +46,38 @@ def test_every_ufunc_has_numpys_bits(dtype: str) -> None:
             assert out.tobytes() == wanted.tobytes()
             n_done += 1
     assert n_done >= 4
+
+
+HALF_UFUNCS = (
+    np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum, np.less, np.less_equal,
+    np.greater, np.greater_equal, np.equal, np.not_equal, np.negative, np.absolute, np.square,
+    np.sqrt, np.reciprocal, np.floor, np.ceil, np.trunc, np.rint, np.sign, np.isnan, np.isinf,
+    np.isfinite,
+)  # fmt: skip
+
+
+def bits(x: np.ndarray) -> np.ndarray:
+    """The bits of what is no NaN."""
+    return x if x.dtype == bool else np.where(np.isnan(x.astype("f4")), 0x7FFF, x.view(np.uint16))
+
+
+@in_c
+@pytest.mark.skipif(not has_functions(), reason="halves are NumPy's here")
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16])
+@pytest.mark.parametrize("ufunc", HALF_UFUNCS)
+def test_every_half_has_numpys_bits(ufunc: np.ufunc, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    odd = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 6e-8, 65504], "f4").astype(dtype)
+    x = np.concatenate([np.repeat(odd, 9), every])
+    y = np.concatenate([np.tile(odd, 9), rng.permutation(every)])
+    with np.errstate(all="ignore"):
+        for ins in ((x, y), (x[::-3], y[::3]), (x, y[5:6]), (x[:17], y[:17])):
+            ins = ins[: ufunc.nin]
+            wanted, made = ufunc(*ins), numpy_loops.compute(ufunc, *ins)
+            assert made is not None
+            assert made.dtype == wanted.dtype
+            np.testing.assert_array_equal(bits(made), bits(wanted))
 
 
 @in_c

@@ -13,7 +13,8 @@ import pytest
 
 import infinitensor as it
 from infinitensor.config import config
-from infinitensor.ops.table.functions import with_our_loops
+from infinitensor.dtypes import bfloat16
+from infinitensor.ops.table.functions import has_functions, with_our_loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -279,3 +280,61 @@ def test_functions_are_still_functions() -> None:
             return np.arange(4.0)
 
     assert Holder().total().item() == 6.0
+
+
+HALVES = [np.dtype(np.float16), bfloat16]
+BESIDE_HALVES = [
+    0.0,
+    -0.0,
+    1,
+    -7,
+    1 / 3,
+    2.0**-25,
+    2.0**-24,
+    3 * 2.0**-26,
+    2.0**-14,
+    6.1e-5,
+    2047.5,
+]
+BESIDE_HALVES += [2048.5, 2049, 2051, 1 + 2.0**-11, 1 + 3 * 2.0**-11, 59_999.0, -1e-9]
+
+
+@pytest.mark.skipif(not has_functions(), reason="halves are NumPy's here")
+@pytest.mark.parametrize("dtype", HALVES)
+def test_numbers_beside_halves_are_rounded_once_to_them(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    one = np.ones(3, dtype)
+    with it.init("cpu"):
+        x = it.asarray(one)
+        numbers = [*BESIDE_HALVES, *(2.0 ** rng.uniform(-26, 15, 500)).tolist()]
+        before = it.stats()["ways"]["numpy"]
+        for number in numbers:
+            wanted = one * dtype.type(float(number))
+            assert (x * number).numpy().tobytes() == wanted.tobytes()
+        assert it.stats()["ways"]["numpy"] == before + len(numbers)
+        with np.errstate(over="ignore"):
+            assert (x * 1e6).numpy().tolist() == (one * dtype.type(1e6)).tolist()
+        assert it.isnan(x * float("nan")).all()
+
+
+@pytest.mark.skipif(not has_functions(), reason="halves are NumPy's here")
+def test_bfloat16_has_its_own_loops_and_never_numpys_promotion() -> None:
+    given = np.arange(-6, 6).astype(bfloat16).reshape(3, 4)
+    with it.init("cpu"):
+        x = it.asarray(given)
+        before = it.stats()["ways"]["numpy"]
+        made = it.where(x > 0, abs(x), -x) * 0.5 + x[0]
+        whole = it.maximum(it.exp(x), x * x)
+        assert it.stats()["ways"]["numpy"] >= before + 6
+        assert made.dtype == whole.dtype == bfloat16
+        positive = np.where(given > 0, abs(given), -given)
+        wanted = positive * bfloat16.type(0.5) + given[0]
+        np.testing.assert_array_equal(made.numpy(), wanted)
+        wide = it.ones((3, 4), dtype="float32") + 0
+        assert (x + wide).dtype == np.float32
+        assert (x + np.float32(1)).dtype == np.float32
+        wide += x
+        np.testing.assert_array_equal(wide.numpy(), given.astype(np.float32) + 1)
+        assert (x[:, ::2] + x[:, 1::2]).dtype == bfloat16
+        assert (x[:0] + x[:0]).shape == (0, 4)
+        assert it.sum(x).dtype == bfloat16

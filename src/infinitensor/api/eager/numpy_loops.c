@@ -121,24 +121,13 @@ static PyUFuncGenericFunction copy_of(npy_intp width) {
     }
 }
 
-/* Loops of halves: NumPy's take them one by one, by way of floats. These have the same bits: each result is rounded
-   once, and a float has more than twice their digits. */
+/* Loops of halves of a processor that computes them itself; others compute floats (`functions.c`). The bits are the
+   same: each result is rounded once, and a float has more than twice their digits. */
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
-#define HAS_HALVES (getauxval(AT_HWCAP) >> 10 & 1) /* ASIMDHP: this processor computes them itself */
+#define HAS_HALVES (getauxval(AT_HWCAP) >> 10 & 1) /* ASIMDHP */
 #define HALF_LOOP __attribute__((target("arch=armv8.2-a+fp16")))
 typedef _Float16 Half;
-#define READ(x) (x)
-#define ROUNDED(x) (x)
-#else
-#define LINES(T)
-#include "tasking/c/halves.h"
-#define HAS_HALVES 1
-#define HALF_LOOP
-typedef float16 Half;
-#define READ(x) read_float16(x)
-#define ROUNDED(x) written_float16(rounded_float16(x))
-#endif
 
 #define HALVES(name, Out, how)                                                                        \
     HALF_LOOP static void name(char **at, npy_intp const *count, npy_intp const *steps, void *data) { \
@@ -147,24 +136,24 @@ typedef float16 Half;
         const Half *x = (const Half *)at[0], *y = (const Half *)at[1];                                \
         Out *o = (Out *)at[2];                                                                        \
         if (p == sizeof(Half) && q == sizeof(Half) && r == sizeof(Out)) {                             \
-            HALVES_OVER(i < n, READ(x[i]), READ(y[i]), o[i], how)                                     \
+            HALVES_OVER(x[i], y[i], o[i], how)                                     \
         } else if (p == sizeof(Half) && q == 0 && r == sizeof(Out)) {                                 \
             const Half one = *y;                                                                      \
-            HALVES_OVER(i < n, READ(x[i]), READ(one), o[i], how)                                      \
+            HALVES_OVER(x[i], one, o[i], how)                                      \
         } else {                                                                                      \
-            HALVES_OVER(i < n, READ(*(const Half *)(at[0] + i * p)), READ(*(const Half *)(at[1] + i * q)), \
+            HALVES_OVER(*(const Half *)(at[0] + i * p), *(const Half *)(at[1] + i * q),               \
                         *(Out *)(at[2] + i * r), how)                                                 \
         }                                                                                             \
     }
-#define HALVES_OVER(goes_on, first, second, out, how)                                                 \
-    _Pragma("GCC ivdep") for (npy_intp i = 0; goes_on; i++) {                                         \
-        const __typeof__(READ(*x)) a = first, b = second;                                             \
+#define HALVES_OVER(first, second, out, how)                                                          \
+    _Pragma("GCC ivdep") for (npy_intp i = 0; i < n; i++) {                                           \
+        const Half a = first, b = second;                                                             \
         out = how;                                                                                    \
     }
-HALVES(half_add, Half, ROUNDED(a + b))
-HALVES(half_subtract, Half, ROUNDED(a - b))
-HALVES(half_multiply, Half, ROUNDED(a * b))
-HALVES(half_divide, Half, ROUNDED(a / b))
+HALVES(half_add, Half, a + b)
+HALVES(half_subtract, Half, a - b)
+HALVES(half_multiply, Half, a * b)
+HALVES(half_divide, Half, a / b)
 HALVES(half_less, npy_bool, a < b)
 HALVES(half_less_equal, npy_bool, a <= b)
 HALVES(half_greater, npy_bool, a > b)
@@ -178,21 +167,26 @@ static const struct { const char *name; PyUFuncGenericFunction loop; } half_loop
     {"greater_equal", half_greater_equal}, {"equal", half_equal}, {"not_equal", half_not_equal},
 };
 
-/* Our loop of a ufunc for halves, or NULL. */
-static PyUFuncGenericFunction loop_of_halves(PyUFuncObject *ufunc, PyArrayObject *const *ins) {
-    if (ufunc->nin != 2 || array_type(ins[0]) != NPY_HALF || array_type(ins[1]) != NPY_HALF || !HAS_HALVES) return NULL;
+static PyUFuncGenericFunction own_loop(const PyUFuncObject *ufunc, int type) {
+    if (ufunc->nin != 2 || type != NPY_HALF || !HAS_HALVES) return NULL;
     for (size_t i = 0; i < sizeof half_loops / sizeof *half_loops; i++)
         if (!strcmp(ufunc->name, half_loops[i].name)) return half_loops[i].loop;
     return NULL;
 }
+#else
+static PyUFuncGenericFunction own_loop(const PyUFuncObject *Py_UNUSED(ufunc), int Py_UNUSED(type)) { return NULL; }
+#endif
 
 /* The loop for operands that is worth several threads, or has one of ours in its place. */
 static Loop loop_over(PyUFuncObject *ufunc, PyArrayObject *const *ins, int n_in) {
     int types[MOST_ARGS];
     if (n_in != ufunc->nin || n_in > MOST_ARGS - 1) return (Loop){NULL, NULL, 0};
     for (int k = 0; k < n_in; k++) types[k] = array_type(ins[k]);
-    if (n_threads() < 2 && types[0] != NPY_HALF) return (Loop){NULL, NULL, 0};
-    return find_loop(ufunc, types);
+    if (n_threads() < 2 && !is_half(types[0])) return (Loop){NULL, NULL, 0};
+    Loop found = find_loop(ufunc, types);
+    PyUFuncGenericFunction own = found.run && (n_in < 2 || types[1] == types[0]) ? own_loop(ufunc, types[0]) : NULL;
+    if (own) found.run = own, found.data = NULL;
+    return found;
 }
 
 /* Whether an operand is the very elements of the output, or has none of them. */
@@ -281,7 +275,7 @@ static int converted(PyObject *const *given, Py_ssize_t n, PyArrayObject **ins) 
         int is_real = like->type_num == NPY_DOUBLE || like->type_num == NPY_CDOUBLE ||
                       ((like->type_num == NPY_FLOAT || like->type_num == NPY_CFLOAT) &&
                        PyFloat_CheckExact(x) && fabs(PyFloat_AS_DOUBLE(x)) < 1e30) || /* overflows are NumPy's to report */
-                      (like->type_num == NPY_HALF && PyFloat_CheckExact(x) && fabs(PyFloat_AS_DOUBLE(x)) < 6e4);
+                      (is_half(like->type_num) && PyFloat_CheckExact(x) && fabs(PyFloat_AS_DOUBLE(x)) < 6e4);
         int weak = (PyFloat_CheckExact(x) && is_real) ||
                    (PyLong_CheckExact(x) && (PyTypeNum_ISINTEGER(like->type_num) || is_real));
         if (PyArray_CheckExact(x)) {
@@ -304,7 +298,7 @@ static int converted(PyObject *const *given, Py_ssize_t n, PyArrayObject **ins) 
 
 static int run_call(PyObject *what, PyArrayObject *const *ins, int n_in, PyArrayObject *out) {
     Job work;
-    PyUFuncGenericFunction ours = NULL;
+    int is_ours = 0; /* worth its call in one part, too */
     if (what == Py_None) {
         work.loop = n_in == 1 && PyArray_EquivTypes(PyArray_DESCR(ins[0]), PyArray_DESCR(out)) &&
                             !PyDataType_REFCHK(PyArray_DESCR(out)) ? copy_of(PyArray_ITEMSIZE(out)) : NULL;
@@ -314,11 +308,10 @@ static int run_call(PyObject *what, PyArrayObject *const *ins, int n_in, PyArray
         Loop found = loop_over(ufunc, ins, n_in);
         work.loop = found.made == array_type(out) ? found.run : NULL;
         work.data = found.data;
-        ours = work.loop ? loop_of_halves(ufunc, ins) : NULL;
+        is_ours = is_half(array_type(ins[0]));
     }
     if (!work.loop || !laid_out(&work, ins, n_in, out)) return 0;
-    if (ours) work.loop = ours;
-    else if (work.n_parts < 2 || n_threads() < 2) return 0;
+    if (!is_ours && (work.n_parts < 2 || n_threads() < 2)) return 0;
     Py_BEGIN_ALLOW_THREADS
     share(&work);
     Py_END_ALLOW_THREADS
@@ -570,10 +563,12 @@ static PyObject *put(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     return PyBool_FromLong(fits);
 }
 
-/* use(share, n): addresses of the function that shares work with threads, and of their number, the caller among them. */
+/* use(share, n, halves, bfloat16): addresses of the function that shares work with threads, of their number, the caller
+   among them, and of the one that finds loops of halves; the number of a dtype. */
 static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
-    Py_ssize_t share, n;
-    if (!PyArg_ParseTuple(args, "nn", &share, &n)) return NULL;
+    Py_ssize_t share, n, halves;
+    if (!PyArg_ParseTuple(args, "nnni", &share, &n, &halves, &bfloat16_type)) return NULL;
+    *(Py_ssize_t *)&find_half_loop = halves;
     *(Py_ssize_t *)&share_with_threads = share;
     n_threads_given = (const int64_t *)n;
     Py_RETURN_NONE;

@@ -10,9 +10,20 @@ typedef struct {
     int made; /* the dtype of its results */
 } Loop;
 
+/* Of `ops/table/functions.c`, or NULL: our loop for halves, which NumPy takes one by one; and the dtype of bfloat16. */
+static int (*find_half_loop)(const PyUFuncObject *, int is_bfloat16, PyUFuncGenericFunction *, void **);
+static int bfloat16_type = -1;
+
+static int is_half(int type) { return type == NPY_HALF || type == bfloat16_type; }
+
 static Loop find_loop(PyUFuncObject *ufunc, const int *types) {
-    Loop none = {NULL, NULL, 0};
+    Loop none = {NULL, NULL, 0}, ours = none;
     if (ufunc->core_enabled || ufunc->nout != 1 || !ufunc->functions) return none;
+    if (find_half_loop && is_half(types[0]) && (ufunc->nin == 1 || (ufunc->nin == 2 && types[1] == types[0]))) {
+        int found = find_half_loop(ufunc, types[0] == bfloat16_type, &ours.run, &ours.data);
+        ours.made = found == 2 ? NPY_BOOL : types[0];
+        if (found) return ours;
+    }
     for (int k = 0; k < ufunc->nin; k++)
         if (!PyTypeNum_ISNUMBER(types[k]) && !PyTypeNum_ISBOOL(types[k])) return none;
     if (!strcmp(ufunc->name, "power") && PyTypeNum_ISINTEGER(types[0])) return none; /* it may raise */

@@ -12,7 +12,7 @@ static Py_ssize_t tensor_at[N_TENSOR], version_at[N_VERSION], cell_at[N_CELL], l
 static PyTypeObject *tensor_type;
 static PyObject *config, *bfloat16, *unknown, *numbers, *silence, *silent, *empty;
 static PyObject *name_ways, *name_cell, *ways;
-static PyObject *slow_get, *broadcast_fits, *outer_fits, *dot_fits, *where_fits, *recorders, *slow_fill;
+static PyObject *slow_get, *small_tensor, *broadcast_fits, *outer_fits, *dot_fits, *where_fits, *recorders, *slow_fill;
 static PyObject *no_part;
 static PyObject *cores_made, *cores_into, *ufuncs; /* of `numpy_loops.c`, and the ufuncs of the operators */
 static Py_ssize_t cores_least;
@@ -57,8 +57,20 @@ static PyObject *seen(PyObject *tensor) {
     return host;
 }
 
+/* The same of a whole tensor of bfloat16, whose promotion is not NumPy's: for our own loops alone. */
+static PyObject *seen_bfloat16(PyObject *tensor) {
+    PyObject *cell = T(tensor, CELL);
+    if (IS(T(tensor, OWNER)) || !IS(cell) || T(tensor, LAZY_VIEW) != Py_None) return NULL;
+    PyObject *version = C(cell, C_VERSION), *host = V(version, V_HOST);
+    return V(version, V_DTYPE) == bfloat16 && IS(host) && PyArray_CheckExact(host) ? host : NULL;
+}
+
 static PyObject *session_of(PyObject *tensor) {
     return IS(T(tensor, OWNER)) ? T(tensor, OWNER) : C(T(tensor, CELL), C_SESSION);
+}
+
+static int is_bfloat16(PyObject *x) {
+    return PyArray_CheckExact(x) && PyArray_DESCR((PyArrayObject *)x)->type_num == bfloat16_type;
 }
 
 static npy_intp size_of(PyObject *x) {
@@ -142,6 +154,11 @@ static void gone(PyObject *self) {
 static PyObject *wrapped(PyObject *values, PyObject *session, PyObject *cell, PyObject *from) {
     if (!values) return NULL;
     PyObject *shape, *dtype;
+    if (is_bfloat16(values)) { /* never one of its own */
+        PyObject *made = PyObject_CallFunctionObjArgs(small_tensor, session, values, NULL);
+        Py_DECREF(values);
+        return made;
+    }
     int is_value = !PyArray_CheckExact(values); /* what NumPy gives as a scalar */
     if (!is_value) {
         PyArrayObject *array = (PyArrayObject *)values;

@@ -20,11 +20,31 @@ static Loop loop_for(PyObject *ufunc, int n, const int *types) {
 }
 
 /* A number in the dtype of an array: of that dtype, or one of Python's that it has. */
-typedef union { double d[2]; float f[2]; npy_int64 i64; npy_int32 i32; npy_int16 i16; npy_int8 i8; } Number;
+typedef union { double d[2]; float f[2]; npy_uint16 half; npy_int64 i64; npy_int32 i32; npy_int16 i16; npy_int8 i8; } Number;
+
+/* One of Python's as a half; overflows are NumPy's to report. bfloat16 is rounded twice, as ml_dtypes does. */
+static int as_half(PyObject *x, int type, npy_uint16 *value) {
+    double wide;
+    if (!(PyFloat_CheckExact(x) || PyLong_CheckExact(x)) || !as_double(x, &wide) || !(fabs(wide) < 6e4)) return 0;
+    if (type != NPY_HALF) {
+        const float narrow = (float)wide;
+        npy_uint32 bits;
+        memcpy(&bits, &narrow, sizeof bits);
+        *value = (npy_uint16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+        return 1;
+    }
+    int exponent = -13; /* where the least normal half begins, and what is below it */
+    if (wide != 0) frexp(wide, &exponent);
+    exponent = exponent < -13 ? -13 : exponent;
+    const int places = (int)rint(ldexp(fabs(wide), 11 - exponent)); /* a carry goes into the exponent */
+    *value = (npy_uint16)((signbit(wide) ? 0x8000 : 0) + ((exponent + 13) << 10) + places);
+    return 1;
+}
 
 static int as_number(PyObject *x, int type, Number *value) {
     npy_uint64 bits;
     value->d[1] = 0;
+    if (is_half(type)) return as_half(x, type, &value->half);
     switch (type) {
     case NPY_CDOUBLE:
     case NPY_DOUBLE: return (type == NPY_DOUBLE || PyFloat_CheckExact(x)) && as_double(x, value->d);
@@ -166,7 +186,7 @@ static PyObject *chosen(PyObject *const *given) {
     int is_first = PyArray_CheckExact(given[1]), is_second = PyArray_CheckExact(given[2]);
     if (!PyArray_CheckExact(given[0]) || array_type((PyArrayObject *)given[0]) != NPY_BOOL || (!is_first && !is_second)) return NULL;
     int type = array_type((PyArrayObject *)given[is_first ? 1 : 2]);
-    if ((!PyTypeNum_ISNUMBER(type) && !PyTypeNum_ISBOOL(type)) || (is_second && array_type((PyArrayObject *)given[2]) != type)) return NULL;
+    if ((!PyTypeNum_ISNUMBER(type) && !PyTypeNum_ISBOOL(type) && type != bfloat16_type) || (is_second && array_type((PyArrayObject *)given[2]) != type)) return NULL;
     npy_intp width = PyArray_ITEMSIZE((PyArrayObject *)given[is_first ? 1 : 2]);
     Loop loop = {width == 1 ? choose_1 : width == 2 ? choose_2 : width == 4 ? choose_4 : choose_8, NULL, type};
     PyArrayObject *like = width <= 8 ? widest(given, 3) : NULL;

@@ -41,19 +41,9 @@ static PyObject *quietly(int op, const Binary *calls, PyObject *a, PyObject *b) 
     return made;
 }
 
-#define FEW_HALVES 1024 /* that NumPy computes in less time than it takes to do it otherwise */
-
-/* Elements from which a call of ours is quicker than NumPy's: for halves there are other loops. */
-static npy_intp least_for(PyObject *const *given, Py_ssize_t n) {
-    for (Py_ssize_t k = 0; k < n; k++)
-        if (PyArray_CheckExact(given[k]) && PyArray_DESCR((PyArrayObject *)given[k])->type_num != NPY_HALF)
-            return cores_least;
-    return FEW_HALVES;
-}
-
 /* A ufunc on all cores: a new array, or NULL without an error where NumPy has to do it here. */
 static PyObject *by_cores(PyObject *ufunc, PyObject *const *given, Py_ssize_t n, npy_intp size) {
-    if (n > 4 || size < least_for(given, n)) return NULL;
+    if (n > 4 || size < cores_least) return NULL;
     PyObject *args[] = {ufunc, given[0], n > 1 ? given[1] : NULL, n > 2 ? given[2] : NULL, n > 3 ? given[3] : NULL};
     PyObject *made = PyObject_Vectorcall(cores_made, args, n + 1, NULL);
     if (made == Py_None) Py_CLEAR(made);
@@ -63,7 +53,7 @@ static PyObject *by_cores(PyObject *ufunc, PyObject *const *given, Py_ssize_t n,
 /* Whether all cores did `out[...] = ufunc(a, b)`, or a copy (None): not where NumPy has to, or on an error. */
 static int into_by_cores(PyObject *ufunc, PyObject *out, PyObject *a, PyObject *b) {
     PyObject *args[] = {ufunc, out, a, b};
-    if (PyArray_SIZE((PyArrayObject *)out) < least_for(args + 1, b ? 3 : 2)) return 0;
+    if (PyArray_SIZE((PyArrayObject *)out) < cores_least) return 0;
     PyObject *done = PyObject_Vectorcall(cores_into, args, b ? 4 : 3, NULL);
     Py_XDECREF(done);
     return done == Py_True;
@@ -73,7 +63,7 @@ static int into_by_cores(PyObject *ufunc, PyObject *out, PyObject *a, PyObject *
 static PyObject *operand(PyObject *x, PyObject **session, npy_intp limit) {
     if (Py_TYPE(x) == tensor_type) {
         PyObject *values = seen(x);
-        if (!values) return NULL;
+        if (!values && !(values = seen_bfloat16(x))) return NULL;
         npy_intp n = size_of(values);
         if (n < 0 || n > limit) return NULL;
         PyObject *home = session_of(x);
@@ -82,6 +72,13 @@ static PyObject *operand(PyObject *x, PyObject **session, npy_intp limit) {
         return values;
     }
     return is_number(x) ? x : NULL;
+}
+
+/* Whether an operand is bfloat16: then NumPy has no part in the call, only our own loops. */
+static int has_bfloat16(PyObject *const *given, Py_ssize_t n) {
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (is_bfloat16(given[k])) return 1;
+    return 0;
 }
 
 /* Elements of what two arrays broadcast to; 0 where they do not, which is NumPy's error. */
@@ -147,14 +144,16 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     } else if (n_arrays) {
         size = PyArray_SIZE((PyArrayObject *)(PyArray_CheckExact(a) ? a : b));
     }
+    PyObject *both[] = {a, b};
+    const int is_ours = has_bfloat16(both, 2);
+    if (is_ours && op == MATMUL) return NULL;
     Py_INCREF(a), Py_INCREF(b), Py_INCREF(session);
     PyObject *made = !n_arrays ? of_numbers(op, a, b) : op == MATMUL ? dotted(a, b) : NULL;
     if (size) {
-        PyObject *both[] = {a, b};
         made = by_cores(PyTuple_GET_ITEM(ufuncs, op), both, 2, size);
         if (!made && !PyErr_Occurred()) made = looped(PyTuple_GET_ITEM(ufuncs, op), both, 2);
     }
-    if (!made && !PyErr_Occurred()) made = quietly(op, call_of, a, b);
+    if (!made && !is_ours && !PyErr_Occurred()) made = quietly(op, call_of, a, b);
     if (!made && op == MATMUL) PyErr_Clear(); /* Python's has the better words */
     if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
@@ -185,7 +184,7 @@ static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
     npy_intp limit = limit_now();
     PyObject *session = NULL;
     PyObject *b = limit > 0 ? operand(other, &session, limit) : NULL;
-    PyObject *values = b ? writeable(tensor) : NULL;
+    PyObject *values = b && !is_bfloat16(b) ? writeable(tensor) : NULL;
     if (!values || PyArray_SIZE((PyArrayObject *)values) > limit) return NULL;
     Py_INCREF(values), Py_INCREF(b);
     int done = into_by_cores(PyTuple_GET_ITEM(ufuncs, op), values, values, b);
@@ -332,13 +331,15 @@ static PyObject *called(PyObject *like, PyObject *fits, Given all) {
     }
     if (!session) return NULL;
     if (!is_elementwise && fits != Py_None && n_matrices < 2) return NULL; /* no plain product */
+    const int is_ours = has_bfloat16(given, n);
+    if (is_ours && !is_elementwise) return NULL;
     int is_one = first && PyArray_NDIM(first) == 1 && fits != outer_fits;
     if (n_arrays > 1 && product > limit && !(is_alike && (is_elementwise || is_one))) return NULL;
     for (Py_ssize_t i = 0; i < n_named; i++) given[n + i] = all.items[n + i];
     for (Py_ssize_t i = 0; i < n; i++) Py_INCREF(given[i]);
     Py_INCREF(session);
     PyObject *made = first ? by_loops(like, fits, given, n, is_alike ? PyArray_SIZE(first) : 0) : NULL;
-    if (!made && !PyErr_Occurred()) made = called_quietly(like, given, all);
+    if (!made && !is_ours && !PyErr_Occurred()) made = called_quietly(like, given, all);
     if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
     if (made && (size_of(made) < 0 || count(session, NUMPY))) Py_CLEAR(made);
@@ -507,13 +508,14 @@ BINARY(matrix_multiply, MATMUL)
 /* An operator of one operand; errors and what has work for several cores are Python's. */
 static PyObject *unary(PyObject *self, int op, PyObject *(*call)(PyObject *)) {
     PyObject *values = seen(self);
+    if (!values) values = seen_bfloat16(self);
     npy_intp n = values ? size_of(values) : -1;
     if (n < 0 || n > limit_now() || n >= cores_least) return NULL;
     if (PyArray_CheckExact(values) ? PyArray_ISCOMPLEX((PyArrayObject *)values) : type_of(values) < 0) return NULL;
     PyObject *session = session_of(self);
     Py_INCREF(values), Py_INCREF(session);
     PyObject *made = PyArray_CheckExact(values) ? looped(PyTuple_GET_ITEM(ufuncs, op), &values, 1) : NULL;
-    PyObject *token = made ? NULL : PyContextVar_Set(silence, silent);
+    PyObject *token = made || is_bfloat16(values) ? NULL : PyContextVar_Set(silence, silent);
     if (token) made = call(values);
     if (!made) PyErr_Clear();
     if (token) PyContextVar_Reset(silence, token);
@@ -628,14 +630,16 @@ static int fill_slots(void) {
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, broadcast_fits, outer_fits,
-   dot_fits, where_fits, recorders, recorded, fill, made, into, least, ufuncs, ways): four are of `numpy_loops.py` */
+   dot_fits, where_fits, recorders, recorded, fill, made, into, least, ufuncs, ways, halves, small_tensor): four are of
+   `numpy_loops.py`; `halves` is the address of what finds loops of halves. */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tensor, *version, *cell, *pointer;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!O!", &tensor, &version, &cell, &config, &bfloat16,
+    Py_ssize_t halves;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!O!nO", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &broadcast_fits,
                           &outer_fits, &dot_fits, &where_fits, &PyTuple_Type, &recorders, &pointer, &slow_fill,
                           &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs,
-                          &PyTuple_Type, &ways))
+                          &PyTuple_Type, &ways, &halves, &small_tensor))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
@@ -651,6 +655,8 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
         return PyErr_Format(PyExc_ValueError, "%d recorders and %d ufuncs are meant", GE + 1, INVERT + 1);
     if (PyTuple_GET_SIZE(ways) != N_WAYS) return PyErr_Format(PyExc_ValueError, "%d ways are counted in C", N_WAYS);
     if (pointer != Py_None && !(recorder = (Recorded)PyCapsule_GetPointer(pointer, RECORDED))) return NULL;
+    *(Py_ssize_t *)&find_half_loop = halves;
+    bfloat16_type = ((PyArray_Descr *)bfloat16)->type_num;
     tensor_type = (PyTypeObject *)tensor;
     Py_INCREF(args); /* all of them stay */
     if (fill_slots()) return NULL;

@@ -32,7 +32,7 @@ from infinitensor.api.small.host_values import (
 from infinitensor.api.small.numpy_table import broadcast_fits, dot_fits, outer_fits, where_fits
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
-from infinitensor.ops.table.functions import with_our_loops
+from infinitensor.ops.table.functions import half_loops_address, with_our_loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,7 +260,8 @@ def in_c(
     fits = (broadcast_fits, outer_fits, dot_fits, where_fits)
     on_cores = (numpy_loops.compute, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
     before = (quicks, recorded, fill)
-    _module.install(tensor, Version, Cell, *shared, *fits, *before, *on_cores, ways.IN_C)
+    halves = (half_loops_address(), small_tensor)
+    _module.install(tensor, Version, Cell, *shared, *fits, *before, *on_cores, ways.IN_C, *halves)
     transposed = _module.transposed
     ways.putters.append(_module.put_counts)
     return True

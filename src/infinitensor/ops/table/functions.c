@@ -3,7 +3,10 @@
 
    `like(ufunc, name, number)` is a copy of a ufunc whose loops of float32 and float64 are those of `vector.h` by this
    name; float16, and bfloat16 (the number of its dtype), are computed in float32 and rounded once. All other loops, the
-   dtype rules and the words of errors are NumPy's. */
+   dtype rules and the words of errors are NumPy's.
+
+   `half_loops()` is the address of a function that knows our loop of a ufunc for halves: of those above, and of
+   arithmetic and comparisons (`half_words.h`). */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -21,6 +24,7 @@
 #define LINES(T)
 #define HALVES_AS_FLOATS
 #include "tasking/c/halves.h"
+#include "ops/table/half_words.h"
 
 #define BLOCK 1024
 
@@ -46,10 +50,57 @@
     }
 GATHERED(gather_f64, double, double, x) SCATTERED(scatter_f64, double, double, x)
 GATHERED(gather_f32, float, float, x) SCATTERED(scatter_f32, float, float, x)
-GATHERED(gather_f16, float16, float, read_float16(x))
-SCATTERED(scatter_f16, float, float16, written_float16(rounded_float16(x)))
-GATHERED(gather_b16, bfloat16, float, read_bfloat16(x))
-SCATTERED(scatter_b16, float, bfloat16, written_bfloat16(rounded_bfloat16(x)))
+
+/* Halves side by side, as floats and back, as many at a time as the processor converts; then those that are left. */
+static void widen_f16(const float16 *from, float *to, npy_intp n) {
+    npy_intp i = 0;
+#ifdef CONVERTS_HALVES
+    for (; i + HALVES_AT_ONCE <= n; i += HALVES_AT_ONCE) read_halves(from + i, to + i);
+    for (; i < n; i++) to[i] = _cvtsh_ss(from[i]);
+#endif
+    for (; i < n; i++) to[i] = read_float16(from[i]);
+}
+static void narrow_f16(const float *from, float16 *to, npy_intp n) {
+    npy_intp i = 0;
+#ifdef CONVERTS_HALVES
+    for (; i + HALVES_AT_ONCE <= n; i += HALVES_AT_ONCE) write_halves(from + i, to + i);
+    for (; i < n; i++) to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
+#endif
+    for (; i < n; i++) to[i] = written_float16(rounded_float16(from[i]));
+}
+static void widen_b16(const bfloat16 *from, float *to, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++) to[i] = read_bfloat16(from[i]);
+}
+static void narrow_b16(const float *from, bfloat16 *to, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++) to[i] = written_bfloat16(rounded_bfloat16(from[i]));
+}
+
+/* The same of halves that are anywhere: those apart are brought together, and one number is converted once. */
+#define OF_HALVES(kind)                                                                             \
+    static const float *gather_##kind(const char *at, npy_intp step, npy_intp n, const char *out, float *into) { \
+        uint16_t block[BLOCK];                                                                      \
+        (void)out;                                                                                  \
+        if (step == 2) {                                                                            \
+            widen_##kind((const uint16_t *)at, into, n);                                            \
+        } else if (step == 0) {                                                                     \
+            widen_##kind((const uint16_t *)at, into, 1);                                            \
+            for (npy_intp i = 1; i < n; i++) into[i] = into[0];                                     \
+        } else {                                                                                    \
+            for (npy_intp i = 0; i < n; i++) block[i] = *(const uint16_t *)(at + i * step);         \
+            widen_##kind(block, into, n);                                                           \
+        }                                                                                           \
+        return into;                                                                                \
+    }                                                                                               \
+    static void scatter_##kind(const float *made, char *at, npy_intp step, npy_intp n) {            \
+        uint16_t block[BLOCK];                                                                      \
+        narrow_##kind(made, step == 2 ? (uint16_t *)at : block, n);                                 \
+        for (npy_intp i = 0; step != 2 && i < n; i++) *(uint16_t *)(at + i * step) = block[i];      \
+    }
+OF_HALVES(f16)
+OF_HALVES(b16)
+SCATTERED(scatter_kept_b16, float, bfloat16, written_bfloat16(x))
+SCATTERED(scatter_truth, npy_bool, npy_bool, x)
+#define scatter_kept_f16 scatter_f16 /* rounding leaves halves as they are; a NaN of bfloat16 keeps its bits */
 
 typedef struct {
     const char *name;
@@ -78,6 +129,24 @@ LOOP(f64, double, 8, f64)
 LOOP(f32, float, 4, f32)
 LOOP(f16, float, 2, f32)
 LOOP(b16, float, 2, f32)
+
+#define WORD_LOOP(kind)                                                                             \
+    static void word_##kind(char **at, npy_intp const *n, npy_intp const *steps, void *data) {      \
+        const HalfWord *word = data;                                                                \
+        float given[2][BLOCK], made[BLOCK];                                                         \
+        for (npy_intp i = 0; i < *n; i += BLOCK) {                                                  \
+            const npy_intp m = *n - i < BLOCK ? *n - i : BLOCK, step = steps[word->n_args];         \
+            char *out = at[word->n_args] + i * step;                                                \
+            for (int k = 0; k < word->n_args; k++) /* one number is there after the first block */  \
+                if (!i || steps[k]) gather_##kind(at[k] + i * steps[k], steps[k], m, out, given[k]); \
+            word->kind(given[0], given[word->n_args - 1], made, m);                                 \
+            if (word->made == ROUNDED) scatter_##kind(made, out, step, m);                          \
+            else if (word->made == KEPT) scatter_kept_##kind(made, out, step, m);                   \
+            else scatter_truth((const npy_bool *)made, out, step, m);                               \
+        }                                                                                           \
+    }
+WORD_LOOP(f16)
+WORD_LOOP(b16)
 
 #define OF(name, n_args) {#name, n_args, (void *)block_##name##_f32, (void *)block_##name##_f64}
 static const Function functions[] = {
@@ -124,6 +193,33 @@ static int has_float32(const PyUFuncObject *old) {
     return 0;
 }
 
+/* Copies that were made, and of which functions. */
+static struct { const PyUFuncObject *ufunc; const Function *function; } copies[sizeof functions / sizeof *functions];
+static size_t n_copies;
+
+/* Our loop of a ufunc of NumPy's, or of a copy, all of whose operands are halves: 1 if it makes halves, 2 if truth
+   values, 0 if there is none. */
+static int find_half_loop(const PyUFuncObject *ufunc, int is_bfloat16, PyUFuncGenericFunction *loop, void **data) {
+    for (size_t i = 0; i < n_copies; i++) {
+        if (copies[i].ufunc != ufunc) continue;
+        *loop = is_bfloat16 ? loop_b16 : loop_f16;
+        *data = (void *)copies[i].function;
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof half_words / sizeof *half_words; i++) {
+        const HalfWord *word = half_words + i;
+        if (word->n_args != ufunc->nin || ufunc->nout != 1 || strcmp(word->name, ufunc->name)) continue;
+        *loop = is_bfloat16 ? word_b16 : word_f16;
+        *data = (void *)word;
+        return word->made == TRUTH ? 2 : 1;
+    }
+    return 0;
+}
+
+static PyObject *half_loops(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    return PyLong_FromVoidPtr((void *)find_half_loop);
+}
+
 static PyObject *like(PyObject *module, PyObject *args) {
     PyUFuncObject *old;
     const char *name;
@@ -137,6 +233,10 @@ static PyObject *like(PyObject *module, PyObject *args) {
         const int types[3] = {number, number, number};
         if (made && has_float32(old) && PyUFunc_RegisterLoopForType((PyUFuncObject *)made, number, loop_b16, types, (void *)function) < 0)
             Py_CLEAR(made);
+        if (made && has_float32(old) && n_copies < sizeof copies / sizeof *copies) {
+            copies[n_copies].ufunc = (PyUFuncObject *)made;
+            copies[n_copies++].function = function;
+        }
         return made;
     }
     return PyErr_Format(PyExc_ValueError, "no function over blocks %s", name);
@@ -144,6 +244,7 @@ static PyObject *like(PyObject *module, PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"like", like, METH_VARARGS, "A copy of a ufunc with the loops of generated code."},
+    {"half_loops", half_loops, METH_NOARGS, "The address of the function that finds loops of halves."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_functions", NULL, -1, methods, NULL, NULL, NULL, NULL};
@@ -161,10 +262,10 @@ __attribute__((target("no-avx")))
 PyMODINIT_FUNC PyInit__functions(void) {
     int is_able = HAS_FMA;
 #ifdef __x86_64__
-    is_able = is_able && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    is_able = is_able && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 #endif
     if (!is_able) {
-        PyErr_SetString(PyExc_ImportError, "the processor has no fused multiply-adds");
+        PyErr_SetString(PyExc_ImportError, "the processor has no fused multiply-adds, or does not convert halves");
         return NULL;
     }
     import_array();

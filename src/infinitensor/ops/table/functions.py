@@ -26,6 +26,11 @@ def has_functions() -> bool:
     return _in_c is not None
 
 
+def half_loops_address() -> int:
+    """The address of the C function that finds loops of halves for ufuncs; 0 without."""
+    return _in_c.half_loops() if _in_c is not None else 0
+
+
 def as_generated(ufunc: np.ufunc, block: str) -> np.ufunc:
     """A ufunc with the loops of a function of `tasking/c/vector.h`.
 

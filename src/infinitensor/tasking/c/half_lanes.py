@@ -1,9 +1,9 @@
-"""Loops with float16 for processors that convert it, but compute in floats: some elements at a time.
+"""Loops with float16 for processors that convert it, but compute floats: some elements at a time.
 
 Such conversions are of several elements, and compilers do not find them in a loop over single ones:
 there a rounding is a dozen steps of arithmetic. So each line of a loop becomes one over `AT_ONCE`
-elements, in arrays that compilers keep in registers, and what is rounded, read or written as float16
-is converted for all of them (`halves.h`). The bits are those of the loop element by element.
+elements, in arrays that compilers keep in registers, and what is rounded, read or written as
+float16 is converted for all of them (`halves.h`). The bits are those of the loop one by one.
 """
 
 from __future__ import annotations
