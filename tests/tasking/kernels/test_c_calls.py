@@ -70,6 +70,36 @@ def test_tasks_that_c_calls_give_numpys_values(dtype: str, tile: int) -> None:
 
 
 @in_c
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+def test_a_chain_that_reads_an_operand_often_is_one_call_with_that_once(dtype: str) -> None:
+    """More numbers and reads than a call has arrays; views of the operand are others."""
+    x = (np.arange(70) % 7).astype(dtype)
+
+    def chain(x: Any) -> Any:
+        made = x + x[::-1]
+        for k in range(70):
+            made = made * np.dtype(dtype).type(k % 3) + x
+        return made + x[1:2]
+
+    with strict("cpu", 0, compile="always"):
+        t = it.asarray(x)
+        it.stats(reset=True)
+        for _ in range(40):  # until C has all of it
+            np.testing.assert_array_equal(chain(t).numpy(), chain(x))
+        assert it.stats()["tasks_in_c"] > 0
+
+
+@in_c
+def test_reductions_of_an_operand_that_steps_read_twice_see_its_values() -> None:
+    x = np.random.default_rng(0).standard_normal((40, 70))
+    with strict("cpu", 0, compile="always"):
+        t = it.asarray(x)
+        y, first = x[:1], t[:1]
+        np.testing.assert_array_equal((t * t + t).max(1).numpy(), (x * x + x).max(1))
+        np.testing.assert_array_equal((t * first + first).max(0).numpy(), (x * y + y).max(0))
+
+
+@in_c
 def test_rows_that_are_reduced_go_straight_into_their_results() -> None:
     x = np.random.default_rng(0).integers(-50, 50, (40, 64)).astype("f8")
     with strict("cpu", 64, compile="always"):

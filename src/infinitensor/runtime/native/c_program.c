@@ -11,7 +11,7 @@ typedef void (*Kernel)(int64_t, int64_t, int64_t, const int64_t *, char **, cons
 typedef void *(*Offer)(void (*)(void *), void *, int64_t); /* of `threads.c`: let others in */
 typedef void (*Withdraw)(void *);                           /* wait until they are out */
 
-enum { MOST_ARRAYS = 64, MOST_WORDS = 64, MOST_AXES = 64, WINDOW = 4, SPIN_NS = 20000 };
+enum { MOST_ARRAYS = 64, MOST_WORDS = 256, MOST_AXES = 64, WINDOW = 4, SPIN_NS = 20000 };
 enum { BY_ROWS = 1, BY_LINES = 2 };
 enum { LEAST_ELEMENTS = 4096, LINE_ELEMENTS = 1024, PIECES_EACH = 2 };
 

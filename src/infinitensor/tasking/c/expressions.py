@@ -61,11 +61,18 @@ class GroupStep:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An operand of the group: an array (`row`: one value for all of an inner loop) or a scalar."""
+    """An operand of the group: an array (`row`: one value for all of an inner loop) or a scalar;
+    `unread`: steps read an equal one before it."""
 
     dtype: np.dtype[Any]
     scalar: bool
     row: bool
+    unread: bool = False
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array that is read."""
+        return not self.scalar and not self.unread
 
 
 def c_type(dtype: np.dtype[Any]) -> str:

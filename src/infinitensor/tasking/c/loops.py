@@ -259,7 +259,7 @@ class Source:
         dtypes |= {fold.written for fold in folds}
         self.is_complex = any(dtype.kind == "c" for dtype in dtypes)
         self.has_halves = not dtypes.isdisjoint(HALVES)
-        self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
+        self.arrays = [k for k, given in enumerate(inputs) if given.is_array]
         self.moving = [k for k in self.arrays if body.moves(k)]
         places = len(self.arrays) + n_outs
         self.fold_at = []

@@ -354,7 +354,8 @@ def _calls(window: Window, in_c: Compiled, sources: list[Any]) -> Iterator[Any]:
     for index in window.copies:
         yield copy, [sources[0][index]], sources[-1][index]
     for k in range(len(window.parts)):
-        yield in_c, *_arguments(window, k, sources)
+        views, target = _arguments(window, k, sources)
+        yield in_c, [views[at] for at in in_c.arrays], target
 
 
 def _arguments(window: Window, k: int, sources: list[Any]) -> tuple[list[Any], Any]:

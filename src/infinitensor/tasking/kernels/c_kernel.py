@@ -71,7 +71,7 @@ class Compiled:
         self.packer = struct.Struct("".join({"f": "d", "c": "dd"}.get(kind, "q") for kind in kinds))
         self.wide = [at for at, kind in enumerate(kinds) if kind in "bu"]
         self.in_parts = "c" in kinds
-        self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
+        self.arrays = [k for k, given in enumerate(inputs) if given.is_array]
         self.n_plain = len(self.arrays) + n_outs
         self.n_arrays = self.n_plain + sum(len(fold.parts) for fold in folds)
         self.keeps_last = bool(folds) or any(given.row for given in inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,7 @@ from infinitensor.ops.forms.fold_order import has_short_rows, is_short, line_axe
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
-from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Unsupported
+from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Input, Unsupported
 from infinitensor.tasking.c.group_step import Step, input_of
 from infinitensor.tasking.c.numba_kernels import jitted_kernel
 from infinitensor.tasking.kernels.c_calls import TASK_WORK, Mapped
@@ -480,7 +481,9 @@ def generate(
 ) -> Any:
     """The compiled form of a group's steps, by C or, without a compiler, by Numba; or None where C
     does not do what NumPy does."""
-    inputs = []
+    inputs: list[Input] = []
+    first: dict[Any, int] = {}
+    same: list[int] = []
     shape = end.of[0].shapes[0] if end.of else steps[-1].node.call.outs[0].shape
     axes = reduced_axes(end.of[0]) if end.folds else ()
     line, short = line_axes(shape, axes), is_short(shape, axes) and tools.has_compiler
@@ -488,8 +491,15 @@ def generate(
         node = graph.nodes[n]
         if node.op.kind not in ("elementwise", "reduction"):
             continue
-        is_one = not short and len(shape) + line[-1] not in node.call.form.inputs[i]
+        labels, operand = node.call.form.inputs[i], node.operands[i]
+        is_one = not short and len(shape) + line[-1] not in labels
+        key = len(same) if operand.value < 0 else (operand.value, operand.access, labels)
+        same.append(first.setdefault(key, len(same)))
         inputs.append(input_of(graph, node, i, is_one))
+    read = {same[k] for step in steps for where, k in step.sources if where == "in"}
+    read |= {k for where, k in end.source if where == "in"}
+    read |= {fold.source[1] for fold in end.folds if fold.source[0] == "in"}
+    inputs = [x if k in read else replace(x, unread=True) for k, x in enumerate(inputs)]
     last = end.source[0][1] if end.source and end.source[0][0] == "step" else -1
     parts = []
     for k, step in enumerate(steps):
@@ -497,7 +507,8 @@ def generate(
         if tree is None:
             return None
         stored = n_outs if k == last and step.out < 0 else step.out
-        parts.append(GroupStep(tree, step.node.call.loop, tuple(step.sources), step.dtype, stored))
+        sources = tuple((where, same[k] if where == "in" else k) for where, k in step.sources)
+        parts.append(GroupStep(tree, step.node.call.loop, sources, step.dtype, stored))
     try:
         n_stored = n_outs + (last >= 0 and steps[last].out < 0)
         if not tools.has_compiler:
