@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fake_gpu import fake_gpu
 
 import infinitensor as it
 from infinitensor.api.access import masked_items
@@ -248,6 +249,86 @@ def test_one_mask_is_counted_once(mode: str) -> None:
     x[mask] = made
     assert it.stats()["forced_evaluations"] == 1
     assert x.shape == mask.shape
+
+
+ON_A_GPU = [of_one_mask, of_the_same_mask_again, in_place, of_part_of_them, of_values_as_they_are,
+            as_another_dtype, with_a_mean]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", ON_A_GPU)
+def test_what_a_gpu_has_packed_goes_back_to_where_it_is_from(
+    program: Callable[..., Any], spreads: list[bool]
+) -> None:
+    with fake_gpu(), it.init("cuda:0"):
+        same(program, *arrays("gpu"))
+    assert spreads
+    assert all(spreads)
+
+
+def of_values_before_a_write(xp: Any, x: Any, y: Any) -> Any:
+    mask = x > 0
+    chosen = x[mask]
+    x[...] = x * 2
+    x[mask] = chosen + 1
+    return mask
+
+
+def of_another_mask_with_as_many(xp: Any, x: Any, y: Any) -> Any:
+    x[x > 0] = x[x[::-1] > 0] + 1
+    return x + 0
+
+
+def of_a_part_of_what_was_selected(xp: Any, x: Any, y: Any) -> Any:
+    chosen = x[x > 0]
+    chosen[1:] = chosen[:-1] * 2
+    x[x > 0] = chosen
+    return chosen
+
+
+@pytest.mark.parametrize(
+    "program",
+    [of_values_before_a_write, of_another_mask_with_as_many, of_a_part_of_what_was_selected],
+)
+def test_what_a_gpu_has_packed_is_put_in_place_where_it_is_something_else(
+    program: Callable[..., Any], spreads: list[bool]
+) -> None:
+    with fake_gpu(), it.init("cuda:0"):
+        same(program, *arrays("gpu"))
+    assert not any(spreads)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 1.0])
+@pytest.mark.parametrize("dtype", ["float64", "int16", "bool", "complex64", "uint32"])
+def test_a_gpu_counts_and_fills_in_one_pass(dtype: str, share: float) -> None:
+    rng = np.random.default_rng(11)
+    a = (rng.standard_normal((300, 1000)) * 9).astype(dtype)
+    where = rng.random(a.shape) < share
+    with fake_gpu(), it.init("cuda:0"):
+        x, mask = it.asarray(a), it.asarray(where)
+        it.stats(reset=True)
+        made = x[mask]
+        assert it.stats()["evaluations"] == 1
+        np.testing.assert_array_equal(made.numpy(), a[where], strict=True)
+        np.testing.assert_array_equal((made + made).numpy(), (a + a)[where], strict=True)
+        (places,) = it.nonzero(mask.reshape(-1))
+        np.testing.assert_array_equal(places.numpy(), where.reshape(-1).nonzero()[0], strict=True)
+        made[:2] = 1
+        wanted = a[where]
+        wanted[:2] = 1
+        np.testing.assert_array_equal(made.numpy(), wanted, strict=True)
+        np.testing.assert_array_equal(x.numpy(), a, strict=True)
+
+
+def test_a_gpu_plans_masks_of_one_shape_once() -> None:
+    rng = np.random.default_rng(12)
+    with fake_gpu(), it.init("cuda:0"):
+        for k in range(4):
+            a = rng.standard_normal(100_000)
+            x = it.asarray(a)
+            it.stats(reset=True)
+            made = x[x > k / 4]
+            assert it.stats()["ways"].get("planned", 0) == (k == 0)
+            np.testing.assert_array_equal(made.numpy(), a[a > k / 4])
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])

@@ -41,6 +41,27 @@ def test_what_a_mask_chooses_comes_in_its_order(shape: tuple[int, ...], dtype: s
     assert torch.equal(out, wanted)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int16", "bool"])
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("shape", [(1,), (5,), (2 * BLOCK,), (3, BLOCK + 7)])
+def test_what_a_mask_chooses_comes_first_then_zeros(
+    shape: tuple[int, ...], share: float, dtype: str
+) -> None:
+    x = torch.arange(1, 1 + int(np.prod(shape))).reshape(shape).to(getattr(torch, dtype))
+    mask = mask_of(x.numel(), share).reshape(shape)
+    n = int(mask.sum())
+    out, places = torch.full((x.numel(),), 1).to(x.dtype), torch.full((x.numel(),), -1)
+    count, count_of_places = torch.tensor([-1]), torch.tensor([-1])
+    with triton_in_numpy(mask_triton):
+        assert mask_triton.pack(x, mask, out, count)
+        assert mask_triton.pack(None, mask, places, count_of_places)
+    assert count.tolist() == count_of_places.tolist() == [n]
+    assert torch.equal(out[:n], x[mask])
+    assert torch.equal(places[:n], mask.reshape(-1).nonzero()[:, 0])
+    assert not out[n:].any()
+    assert not places[n:].any()
+
+
 def test_more_blocks_than_are_added_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mask_triton, "MASK_BLOCK_ELEMENTS", 4)
     monkeypatch.setattr(mask_triton, "_added", mask_triton._launches(mask_triton._ENDS, 8))
@@ -62,6 +83,8 @@ def test_what_is_not_contiguous_complex_or_empty_is_left_to_torch() -> None:
     ]
     with triton_in_numpy(mask_triton) as launches:
         assert [mask_triton.compact(*given) for given in refused] == [False] * 5
+        count = torch.tensor([0])
+        assert [mask_triton.pack(*given, count) for given in refused] == [False] * 5
         total = torch.tensor(0)
         mask_triton.count_into(mask[::2], total)
     assert launches == []

@@ -24,14 +24,14 @@ from infinitensor.api.eager.changing_places import (
     runs_unplanned,
 )
 from infinitensor.api.evaluate.evaluate import evaluate
-from infinitensor.api.record.late import call_op, is_tensor, new_tensor
+from infinitensor.api.record.late import call_op, is_tensor, late, new_tensor
 from infinitensor.api.record.record import wait
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.version import Version, user_site
 from infinitensor.api.small import host_values
 from infinitensor.ir.op import Call, Spec
 from infinitensor.ir.view import structure
-from infinitensor.ops.move.mask import select_into
+from infinitensor.ops.move.mask import packed, select_into
 from infinitensor.ops.table.registry import TABLE, broadcast_form
 
 if TYPE_CHECKING:
@@ -58,8 +58,29 @@ class Read(NamedTuple):
 # --- selecting ------------------------------------------------------------------------------------
 
 
+class Selection(NamedTuple):
+    """A selection by a mask: of the first input, by the second; inputs and views as of a node."""
+
+    inputs: tuple[Version, Version | None]
+    accesses: tuple[Access | None, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    recorded: Recorded | None
+    """How the mask had been recorded; it may be gone."""
+
+
+class Packed(NamedTuple):
+    """A selection that was made at once, of what may have been written or freed since."""
+
+    sources: tuple[weakref.ref[Version], weakref.ref[Version]]
+    accesses: tuple[Access | None, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    recorded: Recorded | None
+
+
 _made_by: weakref.WeakKeyDictionary[Version, Any] = weakref.WeakKeyDictionary()
 """How masks that were counted had been recorded: counting lets go of their nodes."""
+_packed: weakref.WeakKeyDictionary[Version, Packed] = weakref.WeakKeyDictionary()
+"""Selections that were made at once, by the versions that hold them."""
 _last: list[weakref.ref[Version]] = []
 """The last selections by one mask."""
 
@@ -81,13 +102,45 @@ def select(tensor: AnyTensor, mask: Any) -> AnyTensor:
     else:
         version = seen._version
         recorded = None if seen._view is not None else _record_of(version, 4)
-        made = call_op("_masked", tensor, seen)
+        made = packed(late.namespace, tensor, seen)
+        if made is None:
+            made = call_op("_masked", tensor, seen)
+        else:
+            _note_packed(made, tensor, seen, recorded)
         if recorded is not None:
             _made_by[version] = recorded
         _last.clear()
     if made._owner is None and is_selection(made._version):
         _last.append(weakref.ref(made._version))
     return made  # type: ignore[no-any-return]
+
+
+def _note_packed(
+    made: BaseTensor, tensor: BaseTensor, mask: BaseTensor, recorded: Recorded | None
+) -> None:
+    """Remember what was selected at once: it may be changed and go back to where it is from."""
+    held = made._version
+    if held.node is not None:  # it is copied from there
+        (held,) = held.node.inputs
+    if all(x._view is None or structure(x._view) is not None for x in (tensor, mask)):
+        sources = (weakref.ref(tensor._version), weakref.ref(mask._version))
+        accesses = (_access_of(tensor), _access_of(mask))
+        _packed[held] = Packed(sources, accesses, (tensor.shape, mask.shape), recorded)
+
+
+def _access_of(tensor: BaseTensor) -> Access | None:
+    return None if tensor._view is None else structure(tensor._view)
+
+
+def _packed_in(version: Version) -> Selection | None:
+    """The selection that a version is, while what it was selected from is shown."""
+    found = _packed.get(version)
+    if found is None:
+        return None
+    source, mask = (ref() for ref in found.sources)
+    if source is None or not source.live:
+        return None
+    return Selection((source, mask), found.accesses, found.shapes, found.recorded)
 
 
 def compute_masks(*given: Any) -> bool:
@@ -138,8 +191,14 @@ def _same_selected(tensor: BaseTensor, mask: BaseTensor) -> Node | None:
     waiting = [node for node in found if node is not None and node.stopped is None]
     if not waiting or not mask.shape == waiting[0].shapes[1] == tensor.shape[: mask.ndim]:
         return None
-    by = Read(waiting[0].inputs[1], waiting[0].accesses[1], mask.shape)
+    by = _selection_of(waiting[0])
     return waiting[0] if _is_same(mask, by, {id(node.inputs[0]) for node in waiting}) else None
+
+
+def _selection_of(node: Node) -> Selection:
+    """What a node selects that waits."""
+    recorded = _made_by.get(node.inputs[1])
+    return Selection(node.inputs[:2], node.accesses, node.shapes, recorded)
 
 
 class Recorded(NamedTuple):
@@ -181,15 +240,13 @@ def _is_made_so(version: Version, recorded: Recorded, read: set[int]) -> bool:
     )
 
 
-def _is_same(mask: BaseTensor, by: Read, read: set[int]) -> bool:
+def _is_same(mask: BaseTensor, by: Selection, read: set[int]) -> bool:
     """Whether a mask is the one that was selected by, or is recorded by the same calls again."""
-    view = mask._view
-    if mask._version is by.version:
-        return (None if view is None else structure(view)) == by.access
-    recorded = _made_by.get(by.version)
-    if recorded is None or view is not None or by.access is not None:
+    if mask._version is by.inputs[1]:
+        return _access_of(mask) == by.accesses[1]
+    if by.recorded is None or mask._view is not None or by.accesses[1] is not None:
         return False
-    return _is_made_so(mask._version, recorded, read)
+    return _is_made_so(mask._version, by.recorded, read)
 
 
 def is_selection(version: Version) -> bool:
@@ -211,7 +268,7 @@ class _Calls:
         self.shape = shape
         """Of the value: how many are selected, and axes behind the mask."""
         self.n_rest = len(rest)
-        self.selects: dict[int, Node] = {}
+        self.selects: dict[int, Selection] = {}
         self.nodes: dict[int, Node] = {}
         """In their order, by the identity of what they make."""
 
@@ -219,13 +276,17 @@ class _Calls:
         node = version.node
         if id(version) in self.nodes or id(version) in self.selects:
             return
+        selection = _packed_in(version) if node is None else None
+        if selection is not None:
+            self.selects[id(version)] = selection
+            return
         # what a run that was stopped reads may be used up
         if node is None or node.stopped is not None or version.shape != self.shape:
             raise _GatheredError
         if len(self.nodes) > MOST_CALLS:
             raise _GatheredError
         if is_selection(version):
-            self.selects[id(version)] = node
+            self.selects[id(version)] = _selection_of(node)
             return
         if not _may_spread(node):
             raise _GatheredError
@@ -279,12 +340,10 @@ def spread(
     if not calls.selects or (tensor.size > GATHERED_TIMES * value.size and len(calls.nodes) > 2):
         return None
     selects = list(calls.selects.values())
-    by = Read(selects[0].inputs[1], selects[0].accesses[1], mask.shape)
+    read = {id(select.inputs[0]) for select in selects}
     for select in selects:
-        if (select.inputs[1], select.accesses[1]) != by[:2] or select.shapes[0] != tensor.shape:
+        if select.shapes[0] != tensor.shape or not _is_same(mask, select, read):
             return None
-    if not _is_same(mask, by, {id(select.inputs[0]) for select in selects}):
-        return None
     whole = {
         made: Read(select.inputs[0], select.accesses[0], select.shapes[0])
         for made, select in calls.selects.items()
@@ -296,7 +355,8 @@ def spread(
         op = TABLE["_copy"]
         call = cached_rule(op, (Spec(found.shape, found.version.dtype),))
         found = _waits(session, op, call, [found], found.shape)
-    return by.version, found.version
+    by = selects[0].inputs[1]
+    return mask._version if by is None else by, found.version
 
 
 def _recorded(session: Session, node: Node, shape: tuple[int, ...], whole: dict[int, Read]) -> Read:

@@ -14,10 +14,10 @@ from infinitensor.api.eager.changing_places import UNPLANNED_ELEMENTS
 from infinitensor.api.evaluate.bound_program import FEW_ON_HOST
 from infinitensor.api.functions.compute import compute
 from infinitensor.api.record.late import is_tensor, late
-from infinitensor.api.record.record import wait
+from infinitensor.api.record.record import store_on_host, wait
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.session import current_session
-from infinitensor.api.session.version import user_site
+from infinitensor.api.session.version import Version, user_site
 from infinitensor.api.small import host_values
 from infinitensor.api.tensor.tensor import Tensor, fresh
 from infinitensor.config import config
@@ -39,6 +39,9 @@ LARGEST_PIECE = 1 << 24
 """Elements of a matrix that one task may factor while nothing else runs."""
 BYTES_PER_KERNEL_ELEMENT = 128
 """Bytes for an element of a block while a kernel works on it: scratch, tiles, and others."""
+MOST_PACKED = 1 << 23
+"""Elements of which some are selected and packed before it is known whether they go back to where
+they are from: of more, the pass that would not be needed then takes longer than its start."""
 BYTES_PER_PIECE_ELEMENT = 48
 """Bytes for an element on a GPU, about, where an axis is one piece: less memory makes blocks."""
 
@@ -74,6 +77,30 @@ class Namespace:
         compute(mask)
         found = host_values.values_of(mask)
         return found if isinstance(found, np.ndarray) else None
+
+    def packs(self, n: int) -> builtins.bool:
+        """Whether what a mask of n elements selects is packed by the pass that counts it.
+
+        On one GPU, where a second program takes longer than the pass, and in one piece.
+        """
+        mesh = current_session().engine.mesh
+        is_one = mesh.kind == "cuda" and mesh.n_devices == 1
+        return is_one and 0 < n <= MOST_PACKED and self.block(n) == n
+
+    def first_of(self, line: Tensor, n: int) -> Tensor:
+        """The first n elements of a computed line that nobody else has.
+
+        They stay where they are, and take its memory over.
+        """
+        version, session = line._version, line._session
+        values = host_values.values_of(line)
+        if values is not None:
+            return fresh(session, store_on_host(session, np.array(values[:n])))
+        assert version.table is not None
+        op, site = version.table.made
+        made = Version(session, (n,), version.dtype)
+        session.keep(made, version.table.first(n), op, site)
+        return fresh(session, made)
 
     def settle(self, *tensors: Tensor) -> None:
         """Evaluate tensors, of any size, because shapes depend on them; counted."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import bool_, int64
-from infinitensor.ir.op import Call, Spec, call
+from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import gather_form, is_empty
-from infinitensor.ops.move.mask_triton import compact, count_into
+from infinitensor.ops.move.mask_triton import compact, count_into, pack
 from infinitensor.ops.table.registry import TABLE, Array, op, program
 
 if TYPE_CHECKING:
@@ -330,6 +330,120 @@ def count_pass(xp: Any, mask: Any) -> tuple[tuple[int, ...], int]:
     return tuple(np.asarray(xp.force(xp._mask_counts(mask, block))).tolist()), block
 
 
+# --- counted and filled in one pass ---------------------------------------------------------------
+
+
+MOST_PADDING = 1 << 20
+"""Bytes behind what was selected that are kept with it rather than copied away from."""
+
+
+def _packed_kernel(xp: Any, x: Any, mask: Any, out: Any) -> None:
+    values, count = out
+    if xp is np:
+        chosen = x[mask]
+        values[: len(chosen)], values[len(chosen) :], count[...] = chosen, 0, len(chosen)
+        return
+    x, values = as_signed(x), as_signed(values)
+    if not pack(x, mask, values, count):
+        _pack_torch(xp, x.reshape(-1), mask.reshape(-1), values, count)
+
+
+def _packed_places_kernel(xp: Any, mask: Any, out: Any) -> None:
+    places, count = out
+    if xp is np:
+        _packed_kernel(xp, np.arange(len(mask)), mask, out)
+    elif not pack(None, mask, places, count):
+        _pack_torch(xp, xp.arange(len(mask), device=mask.device), mask, places, count)
+
+
+def _pack_torch(xp: Any, x: Any, mask: Any, values: Any, count: Any) -> None:
+    """The same without waiting for the device: what is not chosen is put behind the end."""
+    ends, n = mask.cumsum(0), len(mask)
+    places = xp.where(mask, ends - 1, n)
+    padded = xp.zeros(n + 1, dtype=x.dtype, device=x.device)
+    padded[places] = x
+    values[...] = padded[:n]
+    count[...] = ends[-1:]
+
+
+def _packed_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """The places of all elements, and copies of what is moved."""
+    return 40 * ins[-1].n_elements + 3 * outs[0].n_bytes + 4096
+
+
+def _packed_oracle(x: Any, mask: Any) -> Any:
+    found = np.zeros(mask.size, x.dtype)
+    found[: mask.sum()] = x[mask]
+    return found, np.array([mask.sum()])
+
+
+def _packed_cases(rng: Any) -> list[Any]:
+    found: list[Any] = []
+    for shape, dtype in (((9,), "f8"), ((7, 3), "u2"), ((1,), "?"), ((2, 3, 4), "c16")):
+        x = (rng.standard_normal(shape) * 9).astype("i8").astype(dtype)
+        found += [((x, rng.random(shape) < share), {}) for share in (0.0, 0.4, 1.0)]
+    return found
+
+
+def _packed_call(dtype: np.dtype[Any], *specs: Spec) -> Call:
+    shape, n = specs[-1].shape, specs[-1].n_elements
+    labels = tuple(range(len(shape)))
+    form = AxisForm(
+        (*shape, n, 1),
+        (labels,) * len(specs),
+        ((len(shape),), (len(shape) + 1,)),
+        frozenset(range(len(shape) + 2)),
+    )
+    return call(form, Spec((n,), dtype), Spec((1,), int64))
+
+
+@op(
+    "mapped",
+    kernel=_packed_kernel,
+    scratch_bytes=_packed_scratch,
+    cost=0.0,
+    cases=_packed_cases,
+    oracle=_packed_oracle,
+    same="equal",
+)
+def _packed(x: Spec, mask: Spec) -> Call:
+    """x[mask] and zeros behind it, as many elements as the mask has; how many were selected."""
+    return _packed_call(x.dtype, x, mask)
+
+
+@op(
+    "mapped",
+    kernel=_packed_places_kernel,
+    scratch_bytes=_packed_scratch,
+    cost=0.0,
+    cases=lambda rng: [((mask,), {}) for (_, mask), _ in _packed_cases(rng) if mask.ndim == 1],
+    oracle=lambda mask: _packed_oracle(np.arange(len(mask)), mask),
+    same="equal",
+)
+def _packed_places(mask: Spec) -> Call:
+    """The indices of the entries of a line, packed likewise."""
+    return _packed_call(int64, mask)
+
+
+def packed(xp: Any, x: Any, mask: Any) -> Any:
+    """x[mask], or the places of its entries without an x, where one pass counts and fills: None
+    anywhere else. The shapes of that pass do not depend on the values, so its plan is used again.
+
+    It is computed now, into memory for all elements; where that would be much more than needed,
+    the result is a copy, made when it is needed.
+    """
+    is_apart = x is not None and tuple(x.shape) != tuple(mask.shape)
+    if is_apart or not xp.packs(prod(mask.shape)):
+        return None
+    found, count = xp._packed_places(mask) if x is None else xp._packed(x, mask)
+    n = int(xp.force(count)[0])
+    if not n:
+        return xp.zeros((0,), found.dtype)
+    part, size = xp.first_of(found, n), found.dtype.itemsize
+    n_padding = (found.shape[0] - n) * size
+    return xp._copy(part) if n_padding > max(MOST_PADDING, 2 * n * size) else part
+
+
 def as_mask(x: Any) -> Any:
     """The mask of values that count as true."""
     return x if x.dtype == bool_ else x != 0
@@ -364,6 +478,9 @@ def _select(xp: Any, x: Array, mask: Array) -> Any:
         )
     if 0 in mask.shape:
         return xp.zeros((0, *x.shape[len(mask.shape) :]), x.dtype)
+    found = packed(xp, x, mask)
+    if found is not None:
+        return found
     counts, block = count_pass(xp, mask)
     return xp._mask_select(x, mask, counts, block)
 
@@ -389,6 +506,9 @@ def nonzero(xp: Any, a: Array) -> tuple[Any, ...]:
             "Use np.atleast_1d(scalar).nonzero() instead."
         )
     mask = as_mask(a)
+    places = packed(xp, None, mask) if len(a.shape) == 1 else None
+    if places is not None:
+        return (places,)
     found = xp._nonzero_fill(mask, *count_pass(xp, mask))
     return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 

@@ -31,16 +31,24 @@ def added(counts, total, n, BLOCK: tl.constexpr):
         before += tl.sum(each, 0)
     tl.store(total, before)
 """)
-_FILL = triton_module("""\
+_FILL = """\
 @triton.jit
-def compacted(mask, x, out, counts, n, BLOCK: tl.constexpr):
+def compacted(mask, {x}out, counts, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
     at = pid * BLOCK + tl.arange(0, BLOCK)
     chosen = tl.load(mask + at, mask=at < n, other=0).to(tl.int32)
-    first = tl.load(counts + tl.cdiv(n, BLOCK) + pid) - tl.sum(chosen, 0)
+    n_blocks = tl.cdiv(n, BLOCK)
+    first = tl.load(counts + n_blocks + pid) - tl.sum(chosen, 0)
     place = first + tl.cumsum(chosen, 0) - 1
-    tl.store(out + place, tl.load(x + at, mask=at < n), mask=chosen != 0)
-""")
+    tl.store(out + place, {value}, mask=chosen != 0)
+"""
+_PADDED = """\
+    total = tl.load(counts + 2 * n_blocks - 1)
+    nothing = tl.zeros((BLOCK,), out.dtype.element_ty)
+    tl.store(out + at, nothing, mask=(at >= total) & (at < n))
+"""
+_LOADED = {"x": "x, ", "value": "tl.load(x + at, mask=at < n)"}
+_PLACES = {"x": "", "value": "at"}
 
 
 def _launches(source: str, block: int = 0) -> Launches:
@@ -55,12 +63,15 @@ def _launches(source: str, block: int = 0) -> Launches:
     return Launches(make)
 
 
-_count, _added, _fill = _launches(_COUNT), _launches(_ENDS, COUNTS), _launches(_FILL)
+_count, _added = _launches(_COUNT), _launches(_ENDS, COUNTS)
+_fill = _launches(triton_module(_FILL.format(**_LOADED)))
+_pack = _launches(triton_module(_FILL.format(**_LOADED), _PADDED))
+_pack_places = _launches(triton_module(_FILL.format(**_PLACES), _PADDED))
 
 
 def count_into(mask: Any, out: Any) -> None:
     """How many entries a mask has, into an integer on the GPU; torch takes several times longer."""
-    if mask.is_cuda and mask.is_contiguous() and mask.numel() and has_triton():
+    if _can_read(mask):
         _count_blocks(mask, out)
     else:
         out[...] = torch.count_nonzero(mask)
@@ -82,10 +93,30 @@ def _count_blocks(mask: Any, total: Any = None) -> Any:
 def compact(x: Any, mask: Any, out: Any) -> bool:
     """`out[...] = x[mask]` for torch tensors of one shape, `out` having as many elements as there
     are; False, and nothing done, without Triton or where they are not contiguous."""
-    plain = mask.dtype == torch.bool and not x.is_complex() and x.shape == mask.shape
-    contiguous = x.is_contiguous() and mask.is_contiguous() and out.is_contiguous()
-    if not (plain and contiguous and x.is_cuda and out.numel() and has_triton()):
+    if not (_can_move(x, mask, out) and out.numel()):
         return False
     tiles = (mask, x, out)
     _fill.get((x.numel(),), tiles)((*tiles, _count_blocks(mask)))
     return True
+
+
+def pack(x: Any, mask: Any, out: Any, count: Any) -> bool:
+    """The elements that a mask chooses at the beginning of an `out` of its shape, zeros behind
+    them, and how many there are: without `x` their places. False, and nothing done, without Triton
+    or where they are not contiguous."""
+    if not (out.is_contiguous() and _can_read(mask) if x is None else _can_move(x, mask, out)):
+        return False
+    tiles = (mask, out) if x is None else (mask, x, out)
+    launches = _pack_places if x is None else _pack
+    launches.get((mask.numel(),), tiles)((*tiles, _count_blocks(mask, count)))
+    return True
+
+
+def _can_read(mask: Any) -> bool:
+    fits = mask.is_cuda and mask.dtype == torch.bool and mask.is_contiguous() and mask.numel()
+    return bool(fits and has_triton())
+
+
+def _can_move(x: Any, mask: Any, out: Any) -> bool:
+    plain = not x.is_complex() and x.shape == mask.shape
+    return plain and x.is_contiguous() and out.is_contiguous() and _can_read(mask)

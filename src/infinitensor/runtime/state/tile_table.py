@@ -231,6 +231,12 @@ class TileTable:
         table.made, table.used_at = self.made, self.used_at
         return table
 
+    def first(self, n: int) -> TileTable:
+        """The first n elements of a line in one tile, in its memory, which is theirs from now."""
+        (array,) = self.arrays
+        layout = single((n,), self.layout.owner(0))
+        return TileTable(layout, self.dtype, self.buffers, [array[:n]])
+
     def window(self, box: Box) -> TileTable:
         """A part of it, as views of its tiles: no copy."""
         layout = self.layout
