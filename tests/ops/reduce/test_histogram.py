@@ -127,3 +127,17 @@ def test_weights_of_any_dtype_are_summed_as_float64_in_any_tiles(weight: str, la
                 np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
             with pytest.raises(ValueError, match="negative"):
                 it.bincount(it.asarray(x - 1), it.asarray(weights))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_a_gpu_is_sent_edges_once(dtype: str) -> None:
+    x = (RNG.normal(size=100_000) * 2).astype(dtype)
+    with fake_gpu(), strict("cuda:0", 0, small_elements=1 << 16):
+        a = it.asarray(x)
+        for _ in range(3):
+            it.stats(reset=True)
+            number, edges = it.histogram(a, 16, range=(-4, 4))
+            np.testing.assert_array_equal(number.numpy(), np.histogram(x, 16, (-4, 4))[0])
+            assert it.stats()["bytes_loaded"] == 0
+            edges[0] = 9  # nobody else has them
+        np.testing.assert_array_equal(it.histogram(a, 16, range=(-4.0, 4.0))[1][0], -4)

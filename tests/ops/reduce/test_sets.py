@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.fake_gpu import fake_gpu
+from tests.ir.sessions import strict
 from tests.ops.against_numpy import agree, refuse
 
 import infinitensor as it
@@ -71,3 +73,17 @@ def test_the_union_with_itself_and_with_nothing_is_the_set() -> None:
 def test_shared_values_are_found_first_where_numpy_finds_them() -> None:
     agree(lambda xp, a, b: xp.intersect1d(a, b, return_indices=True), A, B)
     agree(lambda xp, a, b: xp.setdiff1d(a, b, assume_unique=True), np.array([5, 1, 9, 3]), [9])
+
+
+@pytest.mark.parametrize("equal_nan", [True, False])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u2", "?"])
+def test_a_gpu_finds_distinct_values_in_one_program(dtype: str, equal_nan: bool) -> None:
+    x = RNG.integers(0, 3000, 100_000).astype(dtype)
+    if dtype[0] == "f":
+        x[::1000] = np.nan
+    with fake_gpu(), strict("cuda:0", 0, small_elements=1 << 16):
+        a = it.asarray(x)
+        it.stats(reset=True)
+        made = it.unique(a, equal_nan=equal_nan)
+        assert it.stats()["evaluations"] == 1
+        np.testing.assert_array_equal(made.numpy(), np.unique(x, equal_nan=equal_nan), strict=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.api.access import copies
 from infinitensor.api.eager.changing_places import UNPLANNED_ELEMENTS
 from infinitensor.api.evaluate.bound_program import FEW_ON_HOST
 from infinitensor.api.functions.compute import compute
@@ -123,6 +124,23 @@ class Namespace:
             session.check_open()
             session.ways["recorded"] += 1
             return fresh(session, wait(session, op, call, (), (), (), user_site())[0])
+
+    def constant(self, values: np.ndarray, near: Tensor) -> Tensor:
+        """A tensor of few values, which later calls have too, where `near` is.
+
+        On a GPU they are not sent to it each time. It must not be given out.
+        """
+        session = current_session()
+        is_there = session.engine.mesh.kind == "cuda" and host_values.values_of(near) is None
+        key = (is_there, values.dtype, values.shape, values.tobytes())
+        found: Tensor | None = session.constants.get(key)
+        if found is None:
+            if is_there:
+                found = fresh(session, copies.store_in_tiles(session, values))
+            else:
+                found = fresh(session, store_on_host(session, np.array(values)))
+            session.add(session.constants, key, found)
+        return found
 
     def tiered_bytes(self) -> int:
         """The memory of a device, where there is a lower tier and values can be seen; else 0."""

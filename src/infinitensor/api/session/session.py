@@ -97,6 +97,8 @@ class Session(Recording):
         self.moved_again: OrderedDict[Any, int] = OrderedDict()
         """By program: the bytes it moved between tiers in all its runs, where its own leaves might
         rather be in a lower one."""
+        self.constants: OrderedDict[Any, Any] = OrderedDict()
+        """Few values of the host that calls have needed as tensors, by what they are."""
         self.made_before: weakref.WeakSet[Version] = weakref.WeakSet()
         """Versions that were held and computed, but not kept, since there was little room."""
         self._seen: OrderedDict[Any, None] = OrderedDict()
@@ -322,6 +324,7 @@ class Session(Recording):
             self.traces.clear()
             self.leans.clear()
             self.moved_again.clear()
+            self.constants.clear()
             for ref in self.stored:
                 version = ref()
                 if version is not None:

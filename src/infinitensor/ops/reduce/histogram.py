@@ -411,7 +411,7 @@ def _plain(a: Any, weights: Any) -> tuple[Any, Any]:
         if tuple(weights.shape) != tuple(a.shape):
             raise ValueError("weights should have the same shape as a.")
         weights = weights.reshape(-1)
-    return a.reshape(-1), weights
+    return a if len(a.shape) == 1 else a.reshape(-1), weights
 
 
 def _outer_edges(xp: Any, a: Any, span: Any) -> tuple[Any, Any]:
@@ -458,7 +458,7 @@ def edges_of(xp: Any, a: Any, bins: Any, span: Any, weights: Any) -> Edges:
         raise ValueError("`bins` must be 1d, when an array")
     dtype = result_type(first, last, a.dtype)
     dtype = result_type(dtype, float) if dtype.kind in "iu" else dtype
-    if type(first) is type(last) is float and number <= MOST_KEPT_EDGES:
+    if {type(first), type(last)} <= {int, float} and number <= MOST_KEPT_EDGES:
         return _kept_edges(first, last, number, dtype)
     return _even_edges(first, last, number, dtype)
 
@@ -466,7 +466,7 @@ def edges_of(xp: Any, a: Any, bins: Any, span: Any, weights: Any) -> Edges:
 MOST_KEPT_EDGES = 1 << 14
 
 
-@lru_cache(64)
+@lru_cache(64, typed=True)
 def _kept_edges(first: float, last: float, number: int, dtype: np.dtype[Any]) -> Edges:
     """Edges that may have been asked for before. (Both zeros begin with the same.)"""
     made = _even_edges(first, last, number, dtype)
@@ -614,7 +614,7 @@ def histogram(
     edges = edges_of(xp, a, bins, range, weights)
     n = len(edges) - 1
     if weights is None and np.ndim(bins) == 0 and n < 2 * xp.block(n):
-        number = xp._count_bins(a, xp.asarray(edges, FLOAT))  # as a tensor the call is known
+        number = xp._count_bins(a, xp.constant(edges.astype(FLOAT, copy=False), a))
     else:
         number = _sums(xp, _bin_of(xp, a, edges), n, weights)
     if density:

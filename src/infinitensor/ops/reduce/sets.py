@@ -7,28 +7,86 @@ sorted values are computed and counted now. Many integers of a small range are c
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import int64, kind_of, result_type
+from infinitensor.ir.op import Call, Spec, call
+from infinitensor.ops.backend.torch_bridge import as_signed, dtype_of
+from infinitensor.ops.forms.gather import gather_form, is_empty
 from infinitensor.ops.move.mask import count_pass
 from infinitensor.ops.reduce.histogram import FEW_COUNTS
 from infinitensor.ops.reduce.histogram import counts as tally
-from infinitensor.ops.table.registry import Array, program
+from infinitensor.ops.table.registry import Array, op, program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.ir.op import At
+    from infinitensor.ir.region import Box
 
 # --- distinct values --------------------------------------------------------------------------
 
 
+def _before_need(box: Box, specs: Sequence[Spec], *, equal_nan: bool) -> tuple[Box | None]:
+    if is_empty(box):
+        return (None,)
+    ((lo, hi),) = box
+    return (((max(lo - 1, 0), hi),),)
+
+
+def _differs_kernel(xp: Any, x: Any, out: Any, at: At, equal_nan: bool) -> None:
+    if x is None:
+        return
+    may_hold_nan = equal_nan and kind_of(dtype_of(x)) in "fc"
+    x = x if xp is np else as_signed(x)
+    ((first, _),) = at.outputs[0]
+    if not first:
+        out[:1] = True
+        out = out[1:]
+    before, after = x[:-1], x[1:]
+    out[...] = after != before
+    # NaN is last: on the host it is known whether there is one
+    if may_hold_nan and (xp is not np or (len(x) and x[-1] != x[-1])):
+        out &= (after == after) | (before == before)
+
+
+def _sorted_cases(rng: Any) -> list[Any]:
+    x = np.sort(rng.integers(0, 9, 30))
+    holes = np.sort(np.where(x == 4, np.nan, x))
+    given = (x, x.astype("u2"), x > 4, holes, holes + 0j, x[:1], x[:0])
+    return [((one, equal_nan), {}) for one in given for equal_nan in (True, False)]
+
+
+def _differs_oracle(x: Any, equal_nan: bool) -> Any:
+    before, after = x[:-1], x[1:]
+    are_nan = (after != after) & (before != before) & equal_nan
+    return np.concatenate([np.ones(min(len(x), 1), bool), (after != before) & ~are_nan])
+
+
+@op(
+    "gather",
+    kernel=_differs_kernel,
+    need=_before_need,
+    scratch_bytes=lambda ins, outs, params: 4 * outs[0].n_elements + 64,
+    cases=_sorted_cases,
+    oracle=_differs_oracle,
+)
+def _differs_from_before(x: Spec, equal_nan: bool) -> Call:
+    """Which values of a sorted line differ from the one before; the first does.
+
+    All NaNs are one value if `equal_nan`.
+    """
+    return call(gather_form((x,), x.shape), Spec(x.shape, np.dtype(bool)), equal_nan=equal_nan)
+
+
 def _first_of_each(xp: Any, values: Any, *, equal_nan: bool) -> Any:
     """The mask of the values, or rows, of a sorted array that differ from the one before."""
-    before, after = values[:-1], values[1:]
-    differs = after != before
-    if len(values.shape) > 1:
-        differs = xp.any(differs, axis=1)
-    elif equal_nan and kind_of(values.dtype) in "fc":
-        differs = differs & ((after == after) | (before == before))
+    if len(values.shape) == 1:
+        return xp._differs_from_before(values, equal_nan)
+    differs = xp.any(values[1:] != values[:-1], axis=1)
     first = xp.ones((min(values.shape[0], 1),), dtype=bool)
     return xp._concatenate([first, differs], 0)
 
@@ -65,6 +123,8 @@ def _distinct(
         order = xp.argsort(x)
     values = xp.sort(x) if order is None else xp._take(x, [order], (0,), 0)
     first = _first_of_each(xp, values, equal_nan=equal_nan)
+    if not (index or inverse or counts):
+        return Distinct(xp._masked(values, first))
     blocks = count_pass(xp, first)
     back = None
     if inverse:
