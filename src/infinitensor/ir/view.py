@@ -99,6 +99,12 @@ class Access:
             and any(base == len(self.fixed) - 1 and step == 1 for base, _, step in walked)
         )
 
+    @property
+    def is_across(self) -> bool:
+        """Whether the last axis that it walks is not the last of those of its base."""
+        walked = [axis[0] for axis in self.axes if axis]
+        return len(walked) > 1 and walked[-1] != max(walked)
+
     def is_all(self, base: tuple[int, ...], shape: tuple[int, ...]) -> bool:
         """Whether a view of a shape is its base as it is, but for axes of size one."""
         axes = zip(self.axes, shape, strict=True)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.on_gpu import same, some
 from tests.tasking.triton.kernel_groups import SINGLE, chain, with_numbers
+from tests.triton_in_numpy import triton_in_numpy
 
 import infinitensor as it
 from infinitensor import jit
@@ -88,6 +89,46 @@ def test_axes_that_are_stored_alike_are_walked_as_one() -> None:
     assert merged_axes((4, 5, 6), [x, row]) == [(20, [6, 0], False), (6, [1, 1], False)]
     assert merged_axes((4, 5, 6), [x], (0, 1)) == [(20, [6], True), (6, [1], False)]
     assert merged_axes((1, 1), [x[:1, :1, 0]]) == []
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int16"])
+@pytest.mark.parametrize("shape", [(16, 16), (33, 70), (3, 40, 50), (40, 3, 50), (2, 50, 3, 17)])
+def test_arrays_that_lie_across_are_read_in_blocks(shape: tuple[int, ...], kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    dtype = np.dtype(kind)
+    part = GroupStep(Term("add", (Arg(0), Arg(1))), (dtype,) * 2, (("in", 0), ("in", 1)), dtype, 0)
+    kernel = MapKernel(Group((part,), (Input(dtype, False, False),) * 2, 1))
+    rng = np.random.default_rng(len(shape))
+    first = max(range(len(shape) - 1), key=shape.__getitem__)
+    x, y = ((rng.standard_normal(shape) * 99).astype(dtype) for _ in range(2))
+    across = torch.from_numpy(np.ascontiguousarray(np.moveaxis(x, first, -1))).movedim(-1, first)
+    row = torch.from_numpy(y)[(slice(0, 1),) * (len(shape) - 1)]
+    for other in (torch.from_numpy(y), row):
+        out = torch.zeros(shape, dtype=across.dtype)
+        with triton_in_numpy() as launches:
+            kernel([across, other], [out], shape)
+        assert launches[0].constants == {"ROWS": 32, "COLUMNS": 32}
+        np.testing.assert_array_equal(out.numpy(), x + other.numpy())
+
+
+@pytest.mark.parametrize("shape", [(15, 400), (400, 15)])
+def test_few_rows_or_columns_are_walked_in_a_line(shape: tuple[int, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    x, out = torch.rand(shape[::-1]).T, torch.zeros(shape)
+    with triton_in_numpy() as launches:
+        MapKernel(with_numbers(1))([x, np.float32(2)], [out], shape)
+    assert launches[0].constants.keys() == {"BLOCK"}
+
+
+@pytest.mark.gpu
+def test_transposed_operands_on_a_gpu() -> None:
+    def f(xp: Any, x: Any, y: Any) -> list[Any]:
+        moved = xp.permute_dims(y, (2, 0, 1))
+        return [x.T + x, x.T * 2 + x, xp.exp(-abs(moved)) + 1, x[::-1].T - x, moved - moved[:, :1]]
+
+    for kind in ("f4", "f8"):
+        for _ in range(4):
+            same(f, some(190, 190, kind=kind), some(40, 7, 300, kind=kind))
 
 
 @pytest.mark.gpu

@@ -372,15 +372,9 @@ def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> 
         operand.value >= 0 and seen != shape
         for operand, seen in zip(node.operands, node.shapes, strict=False)
     )
-    if not is_spread and not any(map(_is_across, node.operands)):
+    if not is_spread and not any(x.access and x.access.is_across for x in node.operands):
         return False
     return is_worth_compiling(plan, 1, n_alike) and _is_exact_node(node, target.tools)
-
-
-def _is_across(operand: Operand) -> bool:
-    """Whether the last axis of a view is not the last that it has of its tensor."""
-    walked = [axis[0] for axis in operand.access.axes if axis] if operand.access else []
-    return len(walked) > 1 and walked[-1] != max(walked)
 
 
 def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -> Mapped | None:

@@ -217,7 +217,8 @@ def may_generate(node: Node, device_kind: str) -> bool:
     """Whether a node alone is worth generated code on a GPU.
 
     A reduction is, because it is one pass; so is an elementwise one with scalars or operands that
-    are broadcast, for which torch's kernels take twice as long.
+    are broadcast, for which torch's kernels take twice as long, or that are transposed, which they
+    read with gaps.
     """
     if device_kind != "cuda":
         return False
@@ -227,7 +228,7 @@ def may_generate(node: Node, device_kind: str) -> bool:
         return False
     shape = node.call.outs[0].shape
     return any(
-        operand.value < 0 or seen != shape
+        operand.value < 0 or seen != shape or (operand.access and operand.access.is_across)
         for operand, seen in zip(node.operands, node.shapes, strict=True)
     )
 

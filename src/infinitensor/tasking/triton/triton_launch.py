@@ -34,6 +34,11 @@ LATE_BLOCK = 256
 computes several side by side, and no warp waits for another before it checks."""
 SHORT_ROW = 256
 """Rows of fewer elements are not given programs of their own."""
+SQUARE = 32
+"""Rows and columns of a block of which some arrays store the rows side by side, others the columns:
+of each as much as memory gives at a time."""
+LEAST_SQUARE = 16
+"""Fewer rows or columns are no block."""
 FRAME_ROWS = 16
 """Rows of a block whose steps read their neighbours."""
 MERGED = 256
@@ -179,6 +184,16 @@ def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> L
     )
     axes = merged_axes(shape, tiles) or [(1, [0] * len(tiles), False)]
     lengths = [n for n, _, _ in axes]
+    steps = [strides[a] for a in range(len(tiles)) for _, strides, _ in axes]
+    across = _axis_across(axes)
+    if across >= 0:
+        rows = min(most // SQUARE, SQUARE)
+        n_blocks = -(-lengths[across] // rows) * -(-lengths[-1] // SQUARE)
+        n_blocks *= prod(lengths[:-1]) // lengths[across]
+        wide, even = _is_wide(axes), _is_even(tiles)
+        source = map_source(group, len(axes), True, wide, even, across=across)
+        how = {"ROWS": rows, "COLUMNS": SQUARE}
+        return Launch(source, n_blocks, [*lengths, *steps], fused=group.fused, **how)
     last = lengths[-1]
     by_row = len(axes) == 1 or last >= SHORT_ROW
     block = most
@@ -189,9 +204,22 @@ def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> L
     whole = is_long and (last if by_row else prod(lengths)) % block == 0
     late &= whole or len(axes) == 1 or not by_row  # beyond the end of a row nothing can be divided
     source = map_source(group, len(axes), by_row, _is_wide(axes), _is_even(tiles), whole, late)
-    steps = [strides[a] for a in range(len(tiles)) for _, strides, _ in axes]
     n_warps = 1 if late else 4
     return Launch(source, n_blocks, [*lengths, *steps], n_warps, fused=group.fused, BLOCK=block)
+
+
+def _axis_across(axes: Sequence[tuple[int, list[int], bool]]) -> int:
+    """The axis along which some array lies that who walks the last axis would read with gaps.
+
+    -1: there is none.
+    """
+    n_last, last, _ = axes[-1]
+    if n_last >= LEAST_SQUARE:
+        for d, (n, strides, _) in enumerate(axes[:-1]):
+            lies = [s == 1 and abs(step) > 1 for s, step in zip(strides, last, strict=True)]
+            if n >= LEAST_SQUARE and any(lies):
+                return d
+    return -1
 
 
 def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any], None]:

@@ -364,28 +364,40 @@ def map_source(
     even: bool = True,
     whole: bool = False,
     late: bool = False,
+    across: int = -1,
 ) -> str:
     """A kernel over a space of `n_axes` axes.
 
     `by_row`: a program takes a block of a row; else a block of elements in C order, whose place
     along each axis is found by division. `wide`: offsets take 64 bits. `even`: as in `function`.
     `whole`: no block is cut off at the end. `late`: a group that divides checks that in the end.
+    `across`: the axis along which some arrays are stored that others store across it (-1: there is
+    none): a program takes a block of it and of the last axis, so that every array is read and
+    written side by side; Triton hands values over between lanes.
     """
     last = n_axes - 1
     sizes = [f"n{d}" for d in range(n_axes)]
     steps = [[f"s{a}_{d}" for d in range(n_axes)] for a in range(group.n_arrays)]
     lines = [f"pid = tl.program_id(0){'.to(tl.int64)' if wide else ''}"]
-    if by_row:
+    if across >= 0:
+        lines += ["rest = pid"]
+        for d, block, lanes in ((last, "COLUMNS", "[None, :]"), (across, "ROWS", "[:, None]")):
+            lines += [f"n_blocks = tl.cdiv(n{d}, {block})"]
+            lines += [f"c{d} = (rest % n_blocks) * {block} + tl.arange(0, {block}){lanes}"]
+            lines += ["rest = rest // n_blocks"]
+        lines += [f"mask = (c{across} < n{across}) & (c{last} < n{last})"]
+        outer = [d for d in range(last - 1, -1, -1) if d != across]
+    elif by_row:
         if last:
             lines += [f"n_blocks = tl.cdiv(n{last}, BLOCK)", "rest = pid // n_blocks"]
             lines += ["pid = pid % n_blocks"]
         lines += [f"c{last} = pid * BLOCK + tl.arange(0, BLOCK)"]
         lines += [f"mask = c{last} < n{last}"]
-        outer = range(last - 1, -1, -1)
+        outer = list(range(last - 1, -1, -1))
     else:
         lines += ["rest = pid * BLOCK + tl.arange(0, BLOCK)"]
         lines += [f"mask = rest < {' * '.join(sizes)}"]
-        outer = range(last, -1, -1)
+        outer = list(range(last, -1, -1))
     for d in outer:
         lines += [f"c{d} = rest % n{d}", f"rest = rest // n{d}"] if d else ["c0 = rest"]
     places = []
@@ -396,7 +408,9 @@ def map_source(
     mask = "" if whole else "mask"
     lines += group.late_body(places, mask) if late else group.body(places, mask)[0]
     arguments = [*group.pointers(), *group.numbers(), *sizes, *(s for each in steps for s in each)]
-    text = function("steps", arguments, lines, ["BLOCK"], even)
+    text = function(
+        "steps", arguments, lines, ["ROWS", "COLUMNS"] if across >= 0 else ["BLOCK"], even
+    )
     return HEADER + (functions() if late else "") + text
 
 
