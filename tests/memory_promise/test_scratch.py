@@ -242,6 +242,9 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
             (x.T, np.linspace(-3, 3, 5000), numbers[:5000], -1.0, 2.0),
         ],
         "_mask_counts": [(x > 0, 7), (numbers > 1, 4096)],
+        "_packed": [(numbers, numbers > 1), (x, x > 0), (x + 1j, x > 9)],
+        "_packed_places": [(numbers > 1,)],
+        "_differs_from_before": [(np.sort(numbers), True), (np.sort(numbers), False)],
         "_smear": [
             (numbers, numbers[:50]),
             (numbers[:999], numbers[:998]),

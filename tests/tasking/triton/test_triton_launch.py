@@ -93,7 +93,7 @@ def test_axes_that_are_stored_alike_are_walked_as_one() -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "int16"])
 @pytest.mark.parametrize("shape", [(16, 16), (33, 70), (3, 40, 50), (40, 3, 50), (2, 50, 3, 17)])
-def test_arrays_that_lie_across_are_read_in_blocks(shape: tuple[int, ...], kind: str) -> None:
+def test_arrays_stored_otherwise_are_read_in_blocks(shape: tuple[int, ...], kind: str) -> None:
     torch = pytest.importorskip("torch")
     dtype = np.dtype(kind)
     part = GroupStep(Term("add", (Arg(0), Arg(1))), (dtype,) * 2, (("in", 0), ("in", 1)), dtype, 0)

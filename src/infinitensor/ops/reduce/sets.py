@@ -70,7 +70,7 @@ def _differs_oracle(x: Any, equal_nan: bool) -> Any:
     "gather",
     kernel=_differs_kernel,
     need=_before_need,
-    scratch_bytes=lambda ins, outs, params: 4 * outs[0].n_elements + 64,
+    scratch_bytes=lambda ins, outs, params: 4 * outs[0].n_elements + 4096,
     cases=_sorted_cases,
     oracle=_differs_oracle,
 )

@@ -209,15 +209,15 @@ def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> L
 
 
 def _axis_across(axes: Sequence[tuple[int, list[int], bool]]) -> int:
-    """The axis along which some array lies that who walks the last axis would read with gaps.
+    """The axis along which some array is stored that is read with gaps along the last one.
 
     -1: there is none.
     """
     n_last, last, _ = axes[-1]
     if n_last >= LEAST_SQUARE:
         for d, (n, strides, _) in enumerate(axes[:-1]):
-            lies = [s == 1 and abs(step) > 1 for s, step in zip(strides, last, strict=True)]
-            if n >= LEAST_SQUARE and any(lies):
+            stored = [s == 1 and abs(step) > 1 for s, step in zip(strides, last, strict=True)]
+            if n >= LEAST_SQUARE and any(stored):
                 return d
     return -1
 
