@@ -204,3 +204,25 @@ def test_counts_that_are_many_or_of_what_cannot_be_counted_are_ours() -> None:
         it.bincount(it.asarray([1, 1]), weights=it.asarray([1.0]))
     with pytest.raises(TypeError, match="complex"):
         it.bincount(it.asarray([1, 1]), it.asarray([1j, 1.0]))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize(
+    "shape",
+    [(0,), (1,), (3000,), (60, 70), (2, 1100), (1100, 2), (9, 20, 30)],
+)
+@pytest.mark.parametrize("n_values", [3, 1 << 30])
+def test_an_argsort_is_stable(dtype: str, shape: tuple[int, ...], n_values: int) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.integers(-n_values, n_values, shape).astype(dtype)
+    if x.dtype.kind == "f" and x.size > 100:
+        x.flat[::97], x.flat[5:60:9], x.flat[3], x.flat[4] = np.nan, -0.0, np.inf, -np.inf
+        x.flat[1::97] = -np.float32(np.nan)
+        x.flat[6:60:9] = 0.0
+    for given in (x, x.T):
+        a = it.asarray(np.ascontiguousarray(given))
+        for axis in range(x.ndim):
+            wanted = np.argsort(given, axis, "stable")
+            made = it.argsort(a, axis=axis).numpy()
+            assert made.dtype == wanted.dtype
+            np.testing.assert_array_equal(made, wanted)
