@@ -56,6 +56,18 @@ def test_stacks_of_matrices_are_cut_between_matrices(shape: tuple[int, ...], wor
     assert np.prod(n_pieces) == np.prod(n_pieces[: len(stack)]) >= 2 * workers
 
 
+@pytest.mark.parametrize("shape", [(64, 40, 300), (128, 105, 105), (3, 50, 32, 100)])
+def test_stacks_whose_elements_are_used_a_few_times_are_not_cut_along_what_is_summed(
+    shape: tuple[int, ...],
+) -> None:
+    *stack, rows, k = shape
+    with strict("cpu", 0, workers=8) as session:
+        x, y = it.zeros(shape, "float32"), it.zeros((*stack, k, rows), "float32")
+        plan = prepared(session, x @ y).plan
+    n_pieces = [len(cut) - 1 for cut in plan.groups[-1].cuts]
+    assert np.prod(n_pieces) == np.prod(n_pieces[: len(stack)]) > 1
+
+
 def test_pieces_that_would_take_seconds_are_cut_further_but_not_to_nothing() -> None:
     high, wide, inner = (np.diff(cut) for cut in cuts_of(3000, 500_000, 3000))
     assert inner.tolist() == [500_000]

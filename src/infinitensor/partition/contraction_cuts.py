@@ -222,14 +222,17 @@ def steps_in_memory_order(space: Space, lead: Read, limit: int, mesh: Mesh) -> l
     share = max(floor_power(max(prod(lead.shape) // wanted_pieces(mesh), 1)), least)
     order = sorted(range(len(lead.shape)), key=lambda a: (base_axis(lead, a), a))
     tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
-    n_pieces = prod(-(-lead.shape[a] // step) for a, step in zip(order, tile, strict=True))
     again = prod(  # pieces that read the other operand, or their part of it, anew
         -(-lead.shape[a] // step)
         for a, step in zip(order, tile, strict=True)
-        if lead.labels[a] not in space.contracted
+        if any(lead.labels[a] not in read.labels for read in space.reads)
     )
     others = sum(prod(read.shape) for read in space.reads if read is not lead)
-    n_sums = n_pieces // again  # pieces whose results have to be added
+    n_sums = prod(  # pieces whose results have to be added
+        -(-lead.shape[a] // step)
+        for a, step in zip(order, tile, strict=True)
+        if lead.labels[a] in space.contracted
+    )
     results = prod(n for label, n in enumerate(space.sizes) if label not in space.contracted)
     if n_sums > 1 and 4 * n_sums * results > prod(lead.shape):
         order.sort(key=lambda a: lead.labels[a] in space.contracted)

@@ -72,8 +72,8 @@ def test_every_half_has_numpys_bits(ufunc: np.ufunc, dtype: Any) -> None:
     x = np.concatenate([np.repeat(odd, 9), every])
     y = np.concatenate([np.tile(odd, 9), rng.permutation(every)])
     with np.errstate(all="ignore"):
-        for ins in ((x, y), (x[::-3], y[::3]), (x, y[5:6]), (x[:17], y[:17])):
-            ins = ins[: ufunc.nin]
+        for pair in ((x, y), (x[::-3], y[::3]), (x, y[5:6]), (x[:17], y[:17])):
+            ins = pair[: ufunc.nin]
             wanted, made = ufunc(*ins), numpy_loops.compute(ufunc, *ins)
             assert made is not None
             assert made.dtype == wanted.dtype
