@@ -29,7 +29,6 @@ import numpy as np
 
 from infinitensor.fixed_c import (
     AT_IMPORT,
-    HERE,
     MODULES,
     PORTABLE_FLAGS,
     NotBuiltError,
@@ -42,9 +41,7 @@ from infinitensor.interrupts import without_interrupts
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-_WIDE = ("-mprefer-vector-width=512",) if HERE == "x86_64" else ()
-"""Registers of 64 bytes, where the processor has them: compilers would take half of one."""
-FLAGS = ("-march=native", *_WIDE, *PORTABLE_FLAGS)
+FLAGS = ("-march=native", *PORTABLE_FLAGS)
 LIMIT_S = 60.0
 """How long a compiler may take: one that hangs must not hang an import or a call. What we compile
 takes 0.1 to 3 s, and ten times that where cores are busy. One that hung is not asked again."""
