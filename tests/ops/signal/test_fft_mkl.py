@@ -131,3 +131,16 @@ def test_without_the_library_others_transform(monkeypatch: pytest.MonkeyPatch) -
     x = some((3, 8), "f8")
     assert not transform_lines(x, np.empty((3, 8), complex), "fft", 1, 8, "backward")
     np.testing.assert_allclose(it.fft.fft(it.asarray(x)).numpy(), np.fft.fft(x))
+
+
+def test_where_mkl_makes_no_plan_another_transforms_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(self: Any, *_: Any) -> Any:
+        raise fft_mkl.NoPlanError("MKL makes no plan: 3")
+
+    monkeypatch.setattr(fft_mkl, "_plans", {})
+    monkeypatch.setattr(fft_mkl.Plan, "_descriptor", refuse)
+    x = some((5, 11), "c16")
+    with pytest.warns(RuntimeWarning, match="no plan: 3; torch or NumPy"):
+        assert not transform_lines(x, np.empty_like(x), "fft", 1, 11, "backward")

@@ -44,6 +44,10 @@ MOST_PLANNED_POINTS = 1 << 23
 """Points of all plans that are kept: a plan has tables as long as its line."""
 
 
+class NoPlanError(RuntimeError):
+    """MKL makes no plan for lines of a kind; the text has its reason."""
+
+
 class Functions(NamedTuple):
     """What is called of MKL, and of `fft_lines.c`."""
 
@@ -193,7 +197,7 @@ class Plan:
             ctypes.byref(handle), REAL_DOMAIN if is_real else COMPLEX_DOMAIN, whole(lines.n)
         )
         if failed:
-            raise RuntimeError(f"MKL makes no plan: {failed}")
+            raise NoPlanError(f"MKL makes no plan: {failed}")
         self._handles.append(handle)
         scale = ctypes.c_double(lines.scale)
         settings: list[tuple[int, Any]] = [
@@ -212,7 +216,7 @@ class Plan:
         failed = next((e for name, v in settings if (e := mkl.DftiSetValue(handle, name, v))), 0)
         failed = failed or mkl.DftiCommitDescriptor(handle)
         if failed:
-            raise RuntimeError(f"MKL makes no plan: {failed}")
+            raise NoPlanError(f"MKL makes no plan: {failed}")
         return handle
 
 
@@ -250,7 +254,11 @@ def transform_lines(
     if not out.size:
         return True
     key = (x.shape, x.dtype, word, axis, n, norm)
-    plan = _plans.get(key) or _plan(functions, key)
+    try:
+        plan = _plans.get(key) or _plan(functions, key)
+    except NoPlanError as error:
+        warnings.warn(f"{error}; torch or NumPy transform", RuntimeWarning, stacklevel=2)
+        return False
     if not (x.shape[axis] == plan.n_in and x.flags.c_contiguous):
         x = _fit_terms(x, axis, plan.n_in)
     is_fit = out.dtype == plan.gives and out.flags.c_contiguous
