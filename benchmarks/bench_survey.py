@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness import RESULTS, Worker, calls_of_a_sample, machine
+from benchmarks.harness import RESULTS, Worker, calls_of_a_sample, machine, package_path
 from benchmarks.survey_libraries import PEERS, US, digest, environment, prepare
 from benchmarks.survey_programs import program
 
@@ -204,6 +205,7 @@ def look(found: Sequence[Found], args: argparse.Namespace) -> None:
             text=True,
             check=False,
             timeout=120,
+            env={**os.environ, "PYTHONPATH": package_path()},
         )
         for text in done.stderr.splitlines():
             if text.startswith("KERNELS"):

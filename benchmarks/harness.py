@@ -60,18 +60,22 @@ CACHES = ("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
 # One library in its own process -------------------------------------------------------------------
 
 
+def package_path() -> str:
+    """Where a process finds the benchmarks, and the package as it is here."""
+    return os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+
+
 class Worker:
     """The process of one library; a context manager that ends it."""
 
     def __init__(self, question: str, peer: str, environment: dict[str, str], device: str) -> None:
         self.peer = peer
-        path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.harness", "--work", question, peer, device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": path, **environment},
+            env={**os.environ, "PYTHONPATH": package_path(), **environment},
         )
 
     def ask(self, **command: Any) -> dict[str, Any]:
