@@ -70,6 +70,10 @@ class Kernels(Protocol):
         """The way under which `stats()` counts a start of them."""
 
     @property
+    def peaks(self) -> dict[int, int]:
+        """Bytes that they need of each device."""
+
+    @property
     def counts(self) -> dict[str, int]:
         """What a start of them adds to other counts of `stats()`."""
 

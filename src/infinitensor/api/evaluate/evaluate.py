@@ -256,8 +256,9 @@ def _keep(session: Session, bound: Bound, trace: Trace) -> None:
         is_small = session.engine.mesh.kind == "cpu"
         kept = bound.kept.items()
         small = [n for n, v in kept if is_small and prod(v.shape) <= config.small_elements]
-        peaks = trace.prepared.program.peak_bytes
-        trace = trace._replace(few=few, way=few.way, counts=counts, peaks=peaks, small=tuple(small))
+        trace = trace._replace(
+            few=few, way=few.way, counts=counts, peaks=few.peaks, small=tuple(small)
+        )
     session.add(session.traces, bound.trace_key, trace)
 
 

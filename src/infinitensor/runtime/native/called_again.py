@@ -62,6 +62,11 @@ class CalledAgain:
         self._jobs: dict[Hashable, Again] = {}
         """By the strides of leaves."""
 
+    @property
+    def peaks(self) -> dict[int, int]:
+        """Bytes that it needs of each device."""
+        return self._program.peak_bytes
+
     @cached_property
     def counts(self) -> dict[str, int]:
         """What a start of it adds to `stats()`."""

@@ -117,6 +117,11 @@ class Few(NamedTuple):
         return "few_kernels"
 
     @property
+    def peaks(self) -> dict[int, int]:
+        """Bytes that it needs of each device."""
+        return {0: self.peak_bytes}
+
+    @property
     def counts(self) -> dict[str, int]:
         """What a start of it adds to `stats()`."""
         loaded = sum(prod(load.out.shape) * load.out.dtype.itemsize for load in self.loads)
@@ -284,13 +289,12 @@ def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger
         return None
     if program.order is not None or program.slot_pieces or program.cached:
         return None
-    if program.slot_leaves:  # what is used up could not be read again
-        return None
     steps = Steps(program, is_null=False)
     found = _apart(program, [steps[task] for task in order])
     if found is None:
         return None
-    loads, few, made = found
+    loads, few, slot_bytes, more_bytes = _with_own_memory(program, *found)
+    made = {out.tile: out for step in (*loads, *few) for out in step.outs}
     held: dict[int, KeptTiles] = {}
     for number, (first, layout) in program.graph.held.items():
         tiles = range(first, first + layout.n_tiles)
@@ -304,7 +308,6 @@ def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger
     places = {tile: n_scalars + 1 + n for n, tile in enumerate([*leaves, *made])}
     starts = tuple(_start_of(step, places, n_scalars) for step in few)
     in_place = {read.tile for read in reads if read.how == TILE}
-    slot_bytes = _slot_bytes(program, loads)
     slots: dict[int, list[int]] = {}
     for slot, n_bytes in enumerate(slot_bytes):
         slots.setdefault(n_bytes, []).append(slot)
@@ -317,7 +320,7 @@ def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger
         len(made),
         tuple(held.items()),
         tuple(slot_bytes),
-        program.peak_bytes.get(0, 0) + sum(slot_bytes[len(program.slot_bytes) :]),
+        program.peak_bytes.get(0, 0) + more_bytes,
         tuple(tuple(alike) for alike in slots.values() if len(alike) > 1),
         all(start.again is not None for start in starts),
         replays_of(program, devices),
@@ -336,10 +339,8 @@ def _leaf_tiles(program: Program) -> dict[int, tuple[int, int]]:
     }
 
 
-def _apart(
-    program: Program, steps: Sequence[Step]
-) -> tuple[list[Step], list[Step], dict[int, Out]] | None:
-    """Tasks that bring values of the host, the others, and what all of them make.
+def _apart(program: Program, steps: Sequence[Step]) -> tuple[list[Step], list[Step]] | None:
+    """Tasks that bring values of the host, and the others.
 
     Those are brought first: where their memory has other uses before, to a slot of their own,
     behind all others. None where some tasks are neither.
@@ -362,18 +363,31 @@ def _apart(
             return None
         used.update(out.slot for out in step.outs)
         made |= {out.tile: out for out in step.outs}
-    return (loads, others, made) if others and min(used) >= 0 else None
+    return (loads, others) if others and min(used) >= 0 else None
 
 
-def _slot_bytes(program: Program, loads: Sequence[Step]) -> list[int]:
-    """The bytes of all slots: those of the plan, then those that loads have for themselves."""
-    found: list[int] = program.slot_bytes.tolist()
-    n_planned = len(found)
+def _with_own_memory(
+    program: Program, loads: Sequence[Step], steps: Sequence[Step]
+) -> tuple[list[Step], list[Step], list[int], int]:
+    """The same tasks with slots numbered anew, the bytes of these, and how many are not planned.
+
+    Leaves that nobody else will read are used up by a plan. Here they are left as they are, so that
+    a `Run` can read them again: what would take their memory has slots of its own, as loads have.
+    """
+    planned = program.slot_bytes.tolist()
+    slot_bytes = dict(enumerate(planned))
     for step in loads:
         (out,) = step.outs
-        if out.slot >= n_planned:
-            found.append(found[int(program.slots[out.tile])])
-    return found
+        slot_bytes.setdefault(out.slot, planned[int(program.slots[out.tile])])
+    used = sorted({out.slot for step in (*loads, *steps) for out in step.outs})
+    numbers = {slot: number for number, slot in enumerate(used)}
+
+    def numbered(step: Step) -> Step:
+        return step._replace(outs=tuple(o._replace(slot=numbers[o.slot]) for o in step.outs))
+
+    more = sum(slot_bytes[s] for s in used if s >= len(planned) or s in program.slot_leaves)
+    found = [slot_bytes[slot] for slot in used]
+    return [*map(numbered, loads)], [*map(numbered, steps)], found, more
 
 
 def _is_load(program: Program, step: Step) -> bool:
