@@ -189,6 +189,14 @@ class TableXp:
         """Lines are walked tile by tile."""
         return 0
 
+    def packs(self, n: int) -> bool:
+        """What a mask selects is counted, then filled."""
+        return False
+
+    def constant(self, values: np.ndarray, near: Any) -> np.ndarray:
+        """Nothing is kept."""
+        return values
+
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         op = TABLE[name]
         if op.kind == "program":
