@@ -44,7 +44,7 @@ def fields(file: str, name: str) -> list[str]:
     ("file", "name", "in_python"),
     [
         ("runtime/native/c_program.c", "MOST_ARRAYS", c_calls.MOST_CALL_ARRAYS),
-        ("runtime/native/c_program.c", "MOST_WORDS", c_calls.MOST_CALL_ARRAYS),
+        ("runtime/native/c_program.c", "MOST_WORDS", c_calls.MOST_CALL_WORDS),
         ("runtime/native/c_program.c", "WINDOW", ready_tasks.WINDOW),
         ("runtime/native/c_program.c", "OVER", c_program.OVER),
         ("runtime/native/c_program.c", "BY_ROWS", call_tables.BY_ROWS),

@@ -27,7 +27,7 @@ from infinitensor import jit, native
 from infinitensor.ir.mesh import Mesh, Tools
 from infinitensor.ops.backend import blas, c_loops, torch_loading
 from infinitensor.runtime.native import waves
-from infinitensor.tasking.triton.triton_group import Generated
+from infinitensor.tasking.triton.triton_group import Awaited, AwaitedReduction, Generated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,6 +117,7 @@ def how(family: Family) -> str:
         ("as calls from C", family.in_c is not None),
         ("C compiled at once", bool(family.sources)),
         ("Triton", isinstance(family.run, Generated)),
+        ("steps until Triton has compiled", isinstance(family.run, Awaited | AwaitedReduction)),
         ("step by step", family.eager),
     ]
     return ", ".join(word for word, is_so in said if is_so) or "the op's kernel"

@@ -290,6 +290,6 @@ def _worked_on_a_gpu(monkeypatch: pytest.MonkeyPatch, memory: str) -> tuple[list
 
 def test_a_first_run_of_much_work_on_a_gpu_goes_by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its kernel is asked for at once; only where steps had no room it is waited for."""
-    assert _worked_on_a_gpu(monkeypatch, "2GiB") == ([False], 0)
+    assert _worked_on_a_gpu(monkeypatch, "4GiB") == ([False], 0)
     asked, n_waited = _worked_on_a_gpu(monkeypatch, "200MiB")
     assert (asked, n_waited) == ([], 1)

@@ -54,19 +54,19 @@ class _Lanes:
         found = _DECLARATION.fullmatch(line)
         if found:
             kind, name, text = found.groups()
-            text = self.parted(text)
+            text = self.without_conversions(text)
             self.names[name] = self.names.get(text) or self.array(kind, text)
             return
         place, is_stored, text = line.partition(" = written_float16(")
         if is_stored:
-            made = self.parted(text.removesuffix(");"))
+            made = self.without_conversions(text.removesuffix(");"))
             array = self.names.get(made) or self.array("float", made)
             array = self.exact.get(array, array)
             self.lines.append(f"write_halves({array}, {place.removesuffix('[i]')} + i);")
         else:
-            self.lines.append(self.each(self.parted(line)))
+            self.lines.append(self.each(self.without_conversions(line)))
 
-    def parted(self, text: str) -> str:
+    def without_conversions(self, text: str) -> str:
         """An expression without conversions; those in it are arrays before, the innermost first."""
         while found := list(_CONVERSION.finditer(text)):
             start, end = found[-1].start(), _closing(text, found[-1].end())

@@ -72,6 +72,8 @@ def lower_written(lowering: Lowering, g: int) -> bool:
             externals = group_inputs(graph, group)
             make = partial(framed_run, graph, externals, steps, graph.specs[root].shape, around)
             run, _ = generate_or_steps(make, beside, lowering.target)
+            n_created = sum(step.located for step in steps)
+            fused = fused._replace(one_pass=True, n_registers=n_created)
         columns.append(Column(np.full(1, old, np.int32)))
         target = lowering.new_tiles(root).first
     family = lowering.add_family(

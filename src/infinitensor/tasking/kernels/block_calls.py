@@ -13,7 +13,7 @@ from infinitensor.tasking.kernels.block_kernel import CACHE_BLOCK_BYTES, driver
 from infinitensor.tasking.kernels.c_calls import (
     ALIGNED_BYTES,
     MOST_CALL_ARRAYS,
-    MOST_CALL_BYTES,
+    MOST_CALL_WORDS,
     kinds,
     stand_ins,
     strided,
@@ -50,7 +50,7 @@ class BlockCalls(InC):
     def is_due(self, n_tasks: int) -> bool:
         """Whether all stages are compiled, or are worth it."""
         n_arrays, n_bytes = len(self._dtypes), self._blocks.scalars_at[-1]
-        if n_arrays > MOST_CALL_ARRAYS or n_bytes > MOST_CALL_BYTES:
+        if n_arrays > MOST_CALL_ARRAYS or n_bytes > 8 * MOST_CALL_WORDS:
             return False
         rows = [buffer.row_bytes for buffer in self._blocks.buffers]
         if sum(rows) + ALIGNED_BYTES * len(rows) > MOST_ROOM_BYTES:

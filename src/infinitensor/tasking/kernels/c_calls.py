@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from infinitensor.tasking.kernels.c_kernel import Compiled, Walk
     from infinitensor.tasking.kernels.work_left import WorkLeft
 
-MOST_CALL_ARRAYS, MOST_CALL_BYTES = 64, 8 * 256
-"""Arrays, and bytes of scalars, of one call (`c_program.c`)."""
+MOST_CALL_ARRAYS, MOST_CALL_WORDS = 64, 256
+"""Arrays, and words of scalars, of one call (`c_program.c`)."""
 ALIGNED_BYTES = 64
 """Bytes at whose multiples arrays begin."""
 TASK_WORK = 1 << 13
@@ -65,7 +65,7 @@ class Mapped(InC):
     def is_due(self, n_tasks: int) -> bool:
         """Whether it is compiled, or is worth compiling for so many tasks and those before."""
         left = self._left
-        if self.in_c.n_arrays > MOST_CALL_ARRAYS or self.in_c.packer.size > MOST_CALL_BYTES:
+        if self.in_c.n_arrays > MOST_CALL_ARRAYS or self.in_c.packer.size > 8 * MOST_CALL_WORDS:
             return False
         if left is None:
             return True

@@ -62,7 +62,7 @@ COMPLEX_WORK, FUNCTION_WORK = 4, 8
 like (twice that of complex numbers)."""
 SHORT_WORK = 2
 """By how much an element takes longer where a reduction begins anew for a few of them."""
-STEPS_SHARE = 16
+GPU_STEPS_SHARE = 64
 """The part of a GPU's memory that may be between the steps of a task."""
 LAUNCHES = 1 << 13
 """Kernels on a GPU whose start takes about as long as compiling one."""
@@ -214,7 +214,7 @@ def has_room_for_steps(steps: Sequence[Step], plan: GroupPlan, target: Target) -
     """Whether what is between the steps of a task takes little of a device: then they go on until
     their kernel is compiled, which has nothing between them."""
     wide = max((step.dtype.itemsize for step in steps), default=0)
-    return len(steps) * wide * prod(plan.longest()) <= target.memory_bytes // STEPS_SHARE
+    return len(steps) * wide * prod(plan.longest()) <= target.memory_bytes // GPU_STEPS_SHARE
 
 
 def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
@@ -475,6 +475,9 @@ def generate(
 ) -> Any:
     """The compiled form of a group's steps, by C or, without a compiler, by Numba; or None where C
     does not do what NumPy does."""
+    trees = [_tree(step) for step in steps]
+    if None in trees:
+        return None
     inputs: list[Input] = []
     first: dict[Any, int] = {}
     same: list[int] = []
@@ -496,10 +499,8 @@ def generate(
     inputs = [x if k in read else replace(x, unread=True) for k, x in enumerate(inputs)]
     last = end.source[0][1] if end.source and end.source[0][0] == "step" else -1
     parts = []
-    for k, step in enumerate(steps):
-        tree = _tree(step)
-        if tree is None:
-            return None
+    for k, (step, tree) in enumerate(zip(steps, trees, strict=True)):
+        assert tree is not None
         stored = n_outs if k == last and step.out < 0 else step.out
         sources = tuple((where, same[k] if where == "in" else k) for where, k in step.sources)
         parts.append(GroupStep(tree, step.node.call.loop, sources, step.dtype, stored))
