@@ -534,19 +534,12 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 
 /* repeat_by(Session, Trace, commit, forget_done): from now on programs can be repeated */
 static PyObject *repeat_by(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *session, *trace, *fields;
+    PyObject *session, *trace;
     static const char *const of_session[] = {"closed", "graveyard", "seq", "tape", "waiting_bytes"};
     static const char *const of_trace[] = {"counts", "few", "peaks", "small", "way", "windows"};
     if (!PyArg_ParseTuple(args, "OOOO", &session, &trace, &commit_small, &forget_done) ||
-        find_slots(session, of_session, session_at, N_SESSION) || !(fields = PyObject_GetAttrString(trace, "_fields")))
+        find_slots(session, of_session, session_at, N_SESSION) || find_fields(trace, of_trace, trace_at, N_TRACE))
         return NULL;
-    for (int k = 0; k < N_TRACE; k++) {
-        PyObject *name = PyUnicode_FromString(of_trace[k]);
-        trace_at[k] = name ? PySequence_Index(fields, name) : -1;
-        Py_XDECREF(name);
-        if (trace_at[k] < 0) return NULL;
-    }
-    Py_DECREF(fields);
     trace_type = (PyTypeObject *)trace;
     session_type = (PyTypeObject *)session;
     Py_INCREF(args); /* they stay */

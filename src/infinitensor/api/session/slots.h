@@ -20,6 +20,18 @@ static inline int find_slots(PyObject *type, const char *const *names, Py_ssize_
     return 0;
 }
 
+/* Where fields are in a named tuple. */
+static inline int find_fields(PyObject *type, const char *const *names, Py_ssize_t *into, int n) {
+    PyObject *fields = PyObject_GetAttrString(type, "_fields");
+    for (int k = 0; fields && k < n; k++) {
+        PyObject *name = PyUnicode_FromString(names[k]);
+        if ((into[k] = name ? PySequence_Index(fields, name) : -1) < 0) Py_CLEAR(fields);
+        Py_XDECREF(name);
+    }
+    Py_XDECREF(fields);
+    return fields ? 0 : -1;
+}
+
 /* Let a function of a module be a method of a Python class. */
 static inline int put_method(PyObject *module, PyObject *type, const char *name) {
     PyObject *function = PyObject_GetAttrString(module, name);

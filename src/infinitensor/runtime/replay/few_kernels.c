@@ -195,18 +195,6 @@ static PyObject *start_recorded(PyObject *Py_UNUSED(module), PyObject *const *ar
     return result;
 }
 
-/* Where fields are in a named tuple. */
-static int find_fields(PyObject *type, const char *const *names, Py_ssize_t *into, int n) {
-    PyObject *fields = PyObject_GetAttrString(type, "_fields");
-    for (int k = 0; fields && k < n; k++) {
-        PyObject *name = PyUnicode_FromString(names[k]);
-        if ((into[k] = name ? PySequence_Index(fields, name) : -1) < 0) Py_CLEAR(fields);
-        Py_XDECREF(name);
-    }
-    Py_XDECREF(fields);
-    return fields ? 0 : -1;
-}
-
 /* install(Few, Buffer, TileTable, BlankTable, Replays, Recording, ledgers) */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *few, *buffer, *table, *blank, *replays, *recording, *pointer;
