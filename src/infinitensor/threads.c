@@ -19,7 +19,7 @@ enum { N_OFFERS = 16, AWAKE_NS = 100000, LOOKS = 64 };
 
 typedef struct {
     int64_t gate; /* threads inside; less by CLOSED while nothing is offered */
-    int64_t is_used, n_wanted;
+    int64_t is_used, n_wanted, is_job;
     void (*work)(void *);
     void *given;
 } __attribute__((aligned(64))) Offer;
@@ -135,14 +135,14 @@ int64_t count_threads(void) { return LOAD(n_threads); }
 
 /* --- offers ----------------------------------------------------------------------------------- */
 
-/* Let up to n threads do some work; 0, and nobody will, if there are too many offers. To be withdrawn. */
-void *offer(void (*work)(void *), void *given, int64_t n) {
+static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t is_job) {
     Offer *made = offers, *end = n < 1 ? offers : offers + N_OFFERS;
     for (; made < end; made++)
         if (!LOAD(made->is_used) && !__atomic_exchange_n(&made->is_used, 1, __ATOMIC_SEQ_CST)) break;
     if (made == end) return 0;
     made->work = work;
     made->given = given;
+    made->is_job = is_job;
     STORE(made->n_wanted, n);
     ADD(made->gate, CLOSED);
     ADD(n_made, 1);
@@ -154,6 +154,20 @@ void *offer(void (*work)(void *), void *given, int64_t n) {
         pthread_mutex_unlock(&lock);
     }
     return made;
+}
+
+/* Let up to n threads do some work; 0, and nobody will, if there are too many offers. To be withdrawn. */
+void *offer(void (*work)(void *), void *given, int64_t n) { return make_offer(work, given, n, 0); }
+
+/* The same of a job: who takes part stays until it is over, and may wait there. */
+void *offer_job(void (*work)(void *), void *given, int64_t n) { return make_offer(work, given, n, 1); }
+
+/* For who waits within a job: do what is offered, but no other job; whether there was something. */
+int64_t help_others(void) {
+    int64_t n_taken = 0;
+    for (int k = 0; k < N_OFFERS; k++)
+        if (!LOAD(offers[k].is_job)) n_taken += take(offers + k);
+    return n_taken;
 }
 
 /* Nobody begins any more; wait for those who have. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,14 @@ def cuts_of(rows: int, k: int, columns: int, workers: int = 2, dtype: str = "flo
         (9000, 700, 900),
     ],
 )
-def test_a_product_has_equal_large_pieces_for_every_worker(
+def test_a_large_product_has_equal_pieces_whoever_works(
     rows: int, k: int, columns: int, workers: int
 ) -> None:
-    high, wide, inner = (np.diff(cut) for cut in cuts_of(rows, k, columns, workers))
+    cuts = cuts_of(rows, k, columns, workers)
+    assert cuts == cuts_of(rows, k, columns, 1)
+    high, wide, inner = (np.diff(cut) for cut in cuts)
     assert inner.tolist() == [k]
-    assert len(high) * len(wide) % workers == 0
-    assert len(high) * len(wide) >= 2 * workers
+    assert len(high) * len(wide) > 1
     assert max(high) - min(high) <= len(high)
     assert max(wide) - min(wide) <= len(wide)
     assert max(high) <= 1024 or max(high) * max(wide) * k * 4 <= 1 << 33
@@ -45,15 +47,32 @@ def test_a_product_has_equal_large_pieces_for_every_worker(
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
-@pytest.mark.parametrize("shape", [(64, 257, 257), (16, 2, 300, 300)])
-def test_stacks_of_matrices_are_cut_between_matrices(shape: tuple[int, ...], workers: int) -> None:
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((600, 257, 257), "float32"), ((16, 2, 300, 300), "float32"), ((70, 257, 257), "float16")],
+)
+def test_stacks_of_matrices_are_cut_between_matrices(
+    shape: tuple[int, ...], dtype: str, workers: int
+) -> None:
     *stack, rows, k = shape
     with strict("cpu", 0, workers=workers) as session:
-        x, y = it.zeros(shape, "float32"), it.zeros((*stack, k, rows + 3), "float32")
+        x, y = it.zeros(shape, dtype), it.zeros((*stack, k, rows + 3), dtype)
         plan = prepared(session, x @ y).plan
     cuts = plan.groups[-1].cuts
     n_pieces = [len(cut) - 1 for cut in cuts]
-    assert np.prod(n_pieces) == np.prod(n_pieces[: len(stack)]) >= 2 * workers
+    assert np.prod(n_pieces) == np.prod(n_pieces[: len(stack)]) > 1
+
+
+@pytest.mark.parametrize("shape", [(64, 40, 300), (128, 105, 105), (3, 50, 32, 100)])
+def test_a_stack_of_little_work_is_one_call_which_threads_share(shape: tuple[int, ...]) -> None:
+    *stack, rows, k = shape
+    with strict("cpu", 0, workers=8) as session:
+        x, y = (
+            it.zeros((prod(stack), rows, k), "float32"),
+            it.zeros((prod(stack), k, rows), "float32"),
+        )
+        plan = prepared(session, x @ y).plan
+    assert all(len(cut) == 2 for cut in plan.groups[-1].cuts)
 
 
 @pytest.mark.parametrize("shape", [(64, 40, 300), (128, 105, 105), (3, 50, 32, 100)])
@@ -62,7 +81,7 @@ def test_stacks_whose_elements_are_used_a_few_times_are_not_cut_along_what_is_su
 ) -> None:
     *stack, rows, k = shape
     with strict("cpu", 0, workers=8) as session:
-        x, y = it.zeros(shape, "float32"), it.zeros((*stack, k, rows), "float32")
+        x, y = it.zeros(shape, "int32"), it.zeros((*stack, k, rows), "int32")
         plan = prepared(session, x @ y).plan
     n_pieces = [len(cut) - 1 for cut in plan.groups[-1].cuts]
     assert np.prod(n_pieces) == np.prod(n_pieces[: len(stack)]) > 1

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 REAL, WHOLE, REAL_PART, IMAGINARY_PART = range(4)
 """How a scalar is handed over: as a double, as 64 bits of an integer, as a half of a complex."""
 
-ALONE, BY_ROWS, BY_LINES = range(3)
-"""Along what threads may share a call: nothing, its first outer axis, its lines."""
+ALONE, BY_ROWS, BY_LINES, BY_ITSELF = range(4)
+"""Along what threads may share a call: nothing, its first outer axis, its lines; or it shares
+its work itself, and is given their number for `n_rows`."""
 
 
 class StridedArrays(NamedTuple):
@@ -138,6 +139,10 @@ class InC(Protocol):
     def is_due(self, n_tasks: int) -> bool:
         """Whether it is compiled, or is worth compiling for so many tasks and those before."""
         return True
+
+    def begin(self) -> None:
+        """Start to compile it, while others run its tasks: it will be used again."""
+        return
 
     def calls(self, asked: Operands) -> Calls:
         """The calls of some tasks. `CompilerError` if it cannot be had."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import HALVES
 from infinitensor.ir.region import cut_evenly
 from infinitensor.partition.operand_cuts import base_axis, layout_borders
-from infinitensor.partition.streamed_parts import can_be_chained, is_of_two_matrices
 from infinitensor.partition.tile_shape import (
     LEAF_ELEMENTS,
     floor_power,
@@ -36,59 +36,83 @@ GEMM_TILES = 8
 """A contraction's tiles may be this much larger than others: their work grows faster than bytes."""
 
 
-LARGE_SIDES = ((1024, 1 << 33), (512, 1 << 36))
-"""Lengths to which the sides of a product's pieces are cut, and multiplications times bytes of an
-element from which they are: a tenth of a second, so that there are enough to share out; and a whole
-one, within which nobody could stop it. Shorter sides cost more: a piece packs all it reads anew."""
+LARGE_SIDES = ((1024, 1 << 33), (512, 1 << 37))
+"""Lengths to which the sides of a product's pieces are cut, and the work times bytes of an element
+from which they are: a tenth of a second, so that progress shows; and a whole one, within which
+nobody could stop it. Shorter sides cost more: a piece packs all it reads anew."""
+MOST_CAST = 1 << 22
+"""Elements of a product of halves up to which it is one piece, all cast to floats at once."""
+NARROW_PART = 32
+"""The shortest side of the parts into which C cuts a product for its threads (`blas.c`)."""
 
 
 def cut_product(space: Space, dtypes: dict[Read, np.dtype[Any]], mesh: Mesh) -> Cuts | None:
-    """Cuts of a product of two matrices that its tasks read, and write, in place: along rows,
-    each of which is contiguous; along columns where rows are few or pieces take long; never along
-    what it sums.
+    """Cuts of a product of two matrices, or of two stacks of them, that C reads and writes in place
+    and shares among its threads: one piece, or some where it takes long; never along what it sums.
 
-    None for any other contraction, where elements are used a few times, and for a small result.
+    None for any other contraction, and where C would find no parts for all workers: the result is
+    small, and long sums make it.
     """
-    dtype = space.last.call.outs[0].dtype
-    if not (mesh.is_one_memory and _is_read_in_place(space, dtypes, dtype)):
+    labels = _labels_of_product(space, dtypes) if mesh.is_one_memory else None
+    if labels is None:
         return None
+    stack, row, column = labels
     (inner,) = space.contracted
-    (_, (row, column)) = space.outs[0]
-    assert row is not None
-    assert column is not None
-    n_rows, n_columns = space.sizes[row], space.sizes[column]
-    n_pieces = wanted_pieces(mesh)
-    least = LARGE_SIDES[-1][0]
-    if min(n_rows, n_columns) < MANY_USES or n_rows * n_columns < n_pieces * least**2:
+    n, rows, columns = (1 if label is None else space.sizes[label] for label in labels)
+    n_parts = n * -(-rows // NARROW_PART) * -(-columns // NARROW_PART)
+    depth, dtype = space.sizes[inner], space.last.call.outs[0].dtype
+    if n_parts < wanted_pieces(mesh) and depth > max(rows, columns) * n:
         return None
-    n_high = min(  # what is read, and packed, in all
-        (n for n in range(1, n_pieces + 1) if n_pieces % n == 0),
-        key=lambda n: (n * n_columns + n_pieces // n * n_rows, -n),
-    )
-    high, wide = -(-n_rows // n_high), -(-n_columns // (n_pieces // n_high))
+
+    def elements() -> int:
+        return n * (depth * (rows + columns) + rows * columns)
+
+    def work() -> int:
+        return (n * rows * columns * depth + MEMORY_USES * elements()) * dtype.itemsize
+
+    if dtype in HALVES and elements() > MOST_CAST:
+        return None
+
     for side, most in LARGE_SIDES:
-        while max(high, wide) > side and high * wide * space.sizes[inner] * dtype.itemsize > most:
-            if high > side:
-                high = -(-high // 2)
+        while max(n - 1, rows // side, columns // side) > 0 and work() > most:
+            if n > 1:
+                n = -(-n // 2)
+            elif max(rows, columns) <= side:
+                break
+            elif rows >= columns:
+                rows = -(-rows // 2)
             else:
-                wide = -(-wide // 2)
-    steps = {row: high, column: wide}
+                columns = -(-columns // 2)
+    steps = {stack: n, row: rows, column: columns}
     return tuple(cut_evenly(n, steps.get(label, n)) for label, n in enumerate(space.sizes))
 
 
-def _is_read_in_place(
-    space: Space, dtypes: dict[Read, np.dtype[Any]], dtype: np.dtype[Any]
-) -> bool:
-    """Whether the library multiplies two matrices without a copy of either."""
+def _labels_of_product(
+    space: Space, dtypes: dict[Read, np.dtype[Any]]
+) -> tuple[int | None, int | None, int | None] | None:
+    """The labels of the stack, the rows and the columns of what the library multiplies without a
+    copy of either operand; None for any other contraction."""
+    made = space.last.call.outs[0].dtype
+    if len(space.reads) != 2 or len(space.outs) != 1 or len(space.contracted) != 1 or space.uncut:
+        return None
+    left, right = (read.labels for read in space.reads)
+    (kept,) = (labels for _, labels in space.outs)
     accesses = [read.operand.access for read in space.reads]
-    return (
-        is_of_two_matrices(space)
-        and can_be_chained(space)
-        and len(space.outs) == 1
-        and len(space.sizes) == 3
-        and all(dtypes[read] == dtype for read in space.reads)
-        and all(access is None or access.keeps_lines for access in accesses)
-    )
+    if (
+        made.kind not in "fc"
+        or any(dtypes[read] != made for read in space.reads)
+        or any(access is not None and not access.keeps_lines for access in accesses)
+        or space.contracted[0] not in left
+        or space.contracted[0] not in right
+    ):
+        return None
+    stack = [label for label in kept if label in left and label in right]
+    rows = [label for label in kept if label in left and label not in stack]
+    columns = [label for label in kept if label in right and label not in stack]
+    if [*stack, *rows, *columns] != [*kept] or max(len(stack), len(rows), len(columns)) > 1:
+        return None
+    found = (next(iter(some), None) for some in (stack, rows, columns))
+    return next(found), next(found), next(found)
 
 
 def cut_contraction(space: Space, reads: Reads, bounds: Bounds, bound: int) -> Cuts:

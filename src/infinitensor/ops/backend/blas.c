@@ -1,13 +1,13 @@
 /* Products of matrices by one library: one function for whoever multiplies, so that all have the same
-   bits. `Whole`, the integers that it counts with, is defined before this. Where several threads call,
-   each call has one core: a library over OpenMP is set so for the calling thread alone, one with
-   threads of its own for the whole process, until nobody shares it any more.
+   bits. `Whole`, the integers that it counts with, is defined before this. The library has one core: one
+   over OpenMP is set so for the calling thread alone, one with threads of its own for the whole process
+   while somebody multiplies.
 
-   A product of middle size is cut here, and where one thread calls the parts are shared by the threads of
-   `threads.c`. Those of the library wait for each other in loops: where a core has other work a product
-   takes as long as that is let run, and after it they keep the cores from the tasks that follow. The parts
-   depend on the shape alone, whoever multiplies: the kernels of some libraries add up in another order at
-   the border of a matrix than within it. */
+   Products are cut here, and the parts are shared by the threads of `threads.c`. Those of the library wait
+   for each other in loops: where a core has other work a product takes as long as that is let run, and
+   after it they keep the cores from the tasks that follow. The parts depend on the shape and on the number
+   of workers that a session has, not on how many of them find the time: the kernels of some libraries add
+   up in another order at the border of a matrix than within it. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,48 +18,56 @@
 
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112, UPPER = 121 };
 enum { GEMM, GEMV, SYRK };
-enum { ONE_THREAD_PRODUCTS = 1 << 23 }; /* after more multiplications its own threads look for work for 20 ms */
-enum { PART_PRODUCTS = 1 << 20, PART_ELEMENTS = 1 << 16, CUT_PRODUCTS = 1 << 28, EDGE = 16, PARTS = 16 };
-enum { NARROW = 32, STRIPE = 512 };
-/* A part has so many multiplications at least, or elements of the matrix where there is a vector; products of more than
-   CUT_PRODUCTS are the library's, whose threads share what each prepares. Parts end where its kernels do. They are
-   not narrower than NARROW, those of a vector's product than EDGE, or, where each has a part of every stored row, than
-   a stripe. There are 2, 4, 8 or 16: as many as most machines have cores, or a multiple. */
+enum { PART_WORK = 1 << 19, MEMORY_USES = 8, EDGE = 16, MORE_PARTS = 4 };
+enum { NARROW = 32, SQUARE = 128, WIDE = 512, STRIPE = 512 };
+/* A part has so many multiplications at least; to read or write an element takes as long as MEMORY_USES. Parts end
+   where the library's kernels do. They are not narrower than NARROW, those of a vector's product than EDGE, or, where
+   each has a part of every stored row, than a stripe. There is one for each worker, or MORE_PARTS where they stay WIDE:
+   each packs what it reads, and narrow ones take longer. Of a matrix times itself only the blocks on the diagonal and
+   above it are multiplied; there are more where they stay SQUARE. */
 
 static void *functions[4][3]; /* by dtype (f4, f8, c8, c16) */
 static int (*get_threads)(void);
 static void (*set_threads)(int);
 static int is_of_threads; /* whether the number of cores is the calling thread's */
-static int n_sharing, n_before, is_locked;
+static int64_t n_sharing;
+static int n_before, is_locked;
 static int64_t n_made;
 static void (*in_threads)(void (*)(void *), void *, int64_t); /* `share` of `threads.c`; none: one thread has all parts */
-static const int64_t *n_threads;
+static const int64_t *n_workers;
 
 /* What the library has, and the threads; called once. */
 void use(void *const *given, void *get, void *set, int64_t of_threads, void *sharing, const int64_t *n) {
+  n_workers = n;
   in_threads = (void (*)(void (*)(void *), void *, int64_t))sharing;
-  n_threads = n;
   memcpy(functions, given, sizeof functions);
   get_threads = (int (*)(void))get;
   set_threads = (void (*)(int))set;
   is_of_threads = (int)of_threads;
 }
 
-/* How many products there were. */
+/* Products of matrices by MKL instead: its function for each dtype, with the arguments that Fortran has, and how the
+   calling thread says how many cores it may use. */
+static void *in_fortran[4];
+static int (*limit_threads)(int);
+
+void use_mkl(void *limit, void *of_floats, void *of_doubles, void *of_complex, void *of_double_complex) {
+  void *const given[] = {of_floats, of_doubles, of_complex, of_double_complex};
+  memcpy(in_fortran, given, sizeof in_fortran);
+  limit_threads = (int (*)(int))limit;
+}
+
+/* How many products the library has made. */
 int64_t made(void) { return __atomic_load_n(&n_made, __ATOMIC_RELAXED); }
 
 /* The cores that the next call of this thread may use. */
 int64_t cores(void) { return get_threads(); }
 
-/* From +1 to -1 every call has one core. */
-void share(int64_t by) {
-  if (is_of_threads) {
-    __atomic_add_fetch(&n_sharing, (int)by, __ATOMIC_SEQ_CST);
-    return;
-  }
+/* From +1 to -1 every call of the library has one core. */
+static void share(int64_t by) {
   while (__atomic_exchange_n(&is_locked, 1, __ATOMIC_ACQUIRE));
   if (!n_sharing) n_before = get_threads();
-  __atomic_store_n(&n_sharing, n_sharing + (int)by, __ATOMIC_RELAXED); /* products look without the lock */
+  n_sharing += by;
   const int n = n_sharing ? 1 : n_before;
   if (n_before != 1 && get_threads() != n) set_threads(n);
   __atomic_store_n(&is_locked, 0, __ATOMIC_RELEASE);
@@ -99,6 +107,16 @@ typedef struct {
   char *out;
 } Product;
 
+typedef void (*Fortran)(const char *, const char *, const int *, const int *, const int *, const void *, const void *,
+                        const int *, const void *, const int *, const void *, void *, const int *);
+
+/* Fortran stores columns: it sees the transposes of all three. */
+static void multiply_in_fortran(const Product *p, int64_t code, const void *one, const void *zero) {
+  const int m = (int)p->rows, n = (int)p->columns, k = (int)p->k, step = (int)p->step;
+  const char *const left = p->b.transposed == TRANSPOSED ? "T" : "N", *const right = p->a.transposed == TRANSPOSED ? "T" : "N";
+  ((Fortran)in_fortran[code])(left, right, &n, &m, &k, one, p->b.at, &p->b.step, p->a.at, &p->a.step, zero, p->out, &step);
+}
+
 #define REAL(T, CODE)                                                                              \
   typedef void (*Gemm_##T)(int, int, int, Whole, Whole, Whole, T, const void *, Whole,             \
                            const void *, Whole, T, void *, Whole);                                 \
@@ -110,6 +128,11 @@ typedef struct {
                                       p->a.step, 0, p->out, p->step);                              \
   }                                                                                                \
   static void multiply_##T(const Product *p) {                                                     \
+    const T one = 1, zero = 0;                                                                     \
+    if (in_fortran[CODE]) {                                                                        \
+      multiply_in_fortran(p, CODE, &one, &zero);                                                   \
+      return;                                                                                      \
+    }                                                                                              \
     ((Gemm_##T)functions[CODE][GEMM])(ROW_MAJOR, p->a.transposed, p->b.transposed, p->rows, p->columns,    \
                                       p->k, 1, p->a.at, p->a.step, p->b.at, p->b.step, 0, p->out,  \
                                       p->step);                                                    \
@@ -130,6 +153,10 @@ REAL(double, 1)
                                           p->step);                                                \
   }                                                                                                \
   static void multiply_##CODE(const Product *p) {                                                  \
+    if (in_fortran[CODE]) {                                                                        \
+      multiply_in_fortran(p, CODE, one_##CODE, zero_##CODE);                                       \
+      return;                                                                                      \
+    }                                                                                              \
     ((Gemm_complex)functions[CODE][GEMM])(ROW_MAJOR, p->a.transposed, p->b.transposed, p->rows,            \
                                           p->columns, p->k, one_##CODE, p->a.at, p->a.step,        \
                                           p->b.at, p->b.step, zero_##CODE, p->out, p->step);       \
@@ -156,17 +183,14 @@ static void (*const apply[4])(const Product *, int, int, int, const Matrix *, in
 
 static void (*const halve[4])(const Product *) = {halve_float, halve_double, halve_2, halve_3};
 
-/* A matrix times itself transposed: the half above the diagonal, and the other copied from it. */
-static void gram(const Product *p, int64_t code, int64_t size) {
+/* What is above a diagonal, n by n: copied to below it; `down` and `across` are its rows and columns from there. */
+static void mirror(char *out, int64_t row, int64_t size, int64_t down, int64_t across, int64_t height, int64_t width) {
   enum { BLOCK = 32 };
-  const int64_t n = p->rows, row = p->step * size;
-  char *const out = p->out;
-  halve[code](p);
-  for (int64_t i = 0; i < n; i += BLOCK)
-    for (int64_t j = 0; j <= i; j += BLOCK)
-      for (int64_t y = i; y < i + BLOCK && y < n; ++y)
-        for (int64_t x = j; x < j + BLOCK && x < y; ++x)
-          memcpy(out + y * row + x * size, out + x * row + y * size, size);
+  for (int64_t i = 0; i < height; i += BLOCK)
+    for (int64_t j = 0; j < width; j += BLOCK)
+      for (int64_t x = across + j; x < across + j + BLOCK && x < across + width; ++x)
+        for (int64_t y = down + i; y < down + i + BLOCK && y < down + height && y < x; ++y)
+          memcpy(out + x * row + y * size, out + y * row + x * size, size);
 }
 
 /* Two vectors. A library adds up in another order where elements are apart, or where the same row is
@@ -227,11 +251,10 @@ static void with_vector(const Product *p, int is_right, int64_t code, int64_t si
               between);
 }
 
-/* A product in so many parts, of rows and of columns; each is taken by one thread. */
+/* How products of a shape are cut: into parts of rows and of columns. */
 typedef struct {
-  const Product *p;
-  enum { MATRICES, VECTOR_RIGHT, VECTOR_LEFT, ITSELF } kind;
-  int64_t code, size, of_rows, of_columns, n_taken;
+  enum { MATRICES, VECTOR_RIGHT, VECTOR_LEFT, VECTORS, ITSELF } kind;
+  int64_t code, size, rows, columns, k, of_rows, of_columns, n_parts;
 } Cut;
 
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
@@ -239,118 +262,124 @@ static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 /* Where part i of so many begins, along an axis of n. */
 static int64_t border(int64_t n, int64_t i, int64_t parts) { return i == parts ? n : n / EDGE * i / parts * EDGE; }
 
-/* Into parts as square as can be. */
-static void cut(Cut *c) {
-  const Product *const p = c->p;
-  const int64_t products = p->rows * p->columns * p->k;
-  const int is_vector = c->kind == VECTOR_RIGHT || c->kind == VECTOR_LEFT;
-  const Matrix *const m = c->kind == VECTOR_RIGHT ? &p->a : &p->b;
-  const int is_across = is_vector && (c->kind == VECTOR_RIGHT) == (m->transposed == TRANSPOSED);
-  const int64_t narrowest = is_across ? STRIPE : is_vector ? EDGE : NARROW;
-  const int64_t most = least(PARTS, products / (is_vector ? PART_ELEMENTS : PART_PRODUCTS));
-  while (c->of_rows * c->of_columns * 2 <= most) {
-    const int64_t height = p->rows / c->of_rows, width = p->columns / c->of_columns;
-    if ((height < width ? width : height) < 2 * narrowest) return;
-    *(height < width ? &c->of_columns : &c->of_rows) *= 2;
-  }
+static int64_t work_of(const Cut *c) {
+  return c->rows * c->columns * c->k + MEMORY_USES * (c->rows * c->k + c->k * c->columns + c->rows * c->columns);
 }
 
-static void multiply_part(const Cut *c, int64_t i) {
-  Product p = *c->p;
-  const int64_t row = border(p.rows, i / c->of_columns, c->of_rows);
-  const int64_t column = border(p.columns, i % c->of_columns, c->of_columns);
-  p.rows = border(p.rows, i / c->of_columns + 1, c->of_rows) - row;
-  p.columns = border(p.columns, i % c->of_columns + 1, c->of_columns) - column;
+/* Into parts as square as can be, of `n` alike; is_across: each has a part of every stored row of what a vector is
+   multiplied by. */
+static void cut(Cut *c, int64_t n, int is_across) {
+  const int is_vector = c->kind == VECTOR_RIGHT || c->kind == VECTOR_LEFT;
+  const int64_t narrowest = is_across ? STRIPE : is_vector ? EDGE : NARROW;
+  const int64_t most = least((MORE_PARTS * *n_workers + n - 1) / n, work_of(c) / PART_WORK);
+  c->of_rows = c->of_columns = 1;
+  while (c->kind != VECTORS && c->of_rows * c->of_columns * 2 <= most) {
+    const int64_t height = c->rows / c->of_rows, width = c->columns / c->of_columns;
+    const int64_t longer = height < width ? width : height;
+    if (longer < 2 * (c->of_rows * c->of_columns < *n_workers ? narrowest : WIDE)) break;
+    *(height < width ? &c->of_columns : &c->of_rows) *= 2;
+  }
+  c->n_parts = c->of_rows * c->of_columns;
+  if (c->kind != ITSELF) return;
+  if (c->of_rows < c->of_columns) c->of_rows = c->of_columns;
+  if (*n_workers > 2 && c->of_rows > 1 && c->rows >= 2 * c->of_rows * SQUARE) c->of_rows *= 2;
+  c->of_columns = c->of_rows;
+  c->n_parts = c->of_rows * (c->of_rows + 1) / 2; /* those on the diagonal and above it */
+}
+
+/* Part i of a product. */
+static void multiply_part(const Cut *c, const Product *whole, int64_t i) {
+  Product p = *whole;
+  int64_t down = 0, across;
+  if (c->kind == ITSELF) {
+    for (across = i; across >= c->of_columns - down; ++down) across -= c->of_columns - down;
+    across += down;
+  } else
+    down = i / c->of_columns, across = i % c->of_columns;
+  const int64_t row = border(p.rows, down, c->of_rows), column = border(p.columns, across, c->of_columns);
+  p.rows = border(p.rows, down + 1, c->of_rows) - row;
+  p.columns = border(p.columns, across + 1, c->of_columns) - column;
   p.a.at += row * (p.a.transposed == TRANSPOSED ? 1 : p.a.step) * c->size;
   p.b.at += column * (p.b.transposed == TRANSPOSED ? p.b.step : 1) * c->size;
   p.out += (row * p.step + column) * c->size;
   if (c->kind == VECTOR_RIGHT || c->kind == VECTOR_LEFT)
     with_vector(&p, c->kind == VECTOR_RIGHT, c->code, c->size);
+  else if (c->kind == ITSELF && down == across)
+    halve[c->code](&p);
   else
     multiply[c->code](&p);
-}
-
-static void multiply_parts(void *given) {
-  Cut *const c = given;
-  const int before = is_of_threads ? get_threads() : 1;
-  if (before != 1) set_threads(1);
-  for (int64_t i; (i = __atomic_fetch_add(&c->n_taken, 1, __ATOMIC_RELAXED)) < c->of_rows * c->of_columns;)
-    multiply_part(c, i);
-  if (before != 1) set_threads(before);
+  if (c->kind == ITSELF) mirror(whole->out, p.step * c->size, c->size, row, column, p.rows, p.columns);
 }
 
 static const int64_t sizes[4] = {4, 8, 8, 16};
 
-/* One product: `how` has the dtype, rows, columns, k, and steps in bytes: of both from row to row and
+/* A product: `how` has the dtype, rows, columns, k, and steps in bytes: of both from row to row and
    from column to column, and from row to row of out. */
-static void product(const int64_t *how, char **arrays) {
-  const int64_t code = how[0], size = sizes[code];
-  Product p = {.rows = how[1], .columns = how[2], .k = how[3], .step = how[8] / size};
-  __atomic_add_fetch(&n_made, 1, __ATOMIC_RELAXED);
-  p.out = arrays[2];
-  if (p.columns == 1 && p.rows == 1) {
-    dot[code](arrays[0], how[5], arrays[1], how[6], p.k, p.out);
-    return;
-  }
+static Product product_of(const int64_t *how, char *const *arrays) {
+  const int64_t size = sizes[how[0]];
+  Product p = {.rows = how[1], .columns = how[2], .k = how[3], .step = how[8] / size, .out = arrays[2]};
   if (p.rows == 1 && p.step < p.columns) p.step = p.columns;
   p.a = seen(arrays[0], p.rows, p.k, how[4], how[5], size);
   p.b = seen(arrays[1], p.k, p.columns, how[6], how[7], size);
-  Cut c = {&p, MATRICES, code, size, 1, 1, 0};
-  if (p.columns == 1 || p.rows == 1) {
-    p.vector = p.columns == 1 ? arrays[1] : arrays[0];
-    p.apart = p.k == 1 ? 1 : (int)((p.columns == 1 ? how[6] : how[5]) / size);
-    c.kind = p.columns == 1 ? VECTOR_RIGHT : VECTOR_LEFT;
-  } else if (arrays[0] == arrays[1] && p.rows == p.columns && how[4] == how[7] && how[5] == how[6])
+  p.vector = p.columns == 1 ? arrays[1] : arrays[0];
+  p.apart = p.k == 1 ? 1 : (int)((p.columns == 1 ? how[6] : how[5]) / size);
+  return p;
+}
+
+static Cut cut_of(const int64_t *how, char *const *arrays) {
+  Cut c = {.code = how[0], .size = sizes[how[0]], .rows = how[1], .columns = how[2], .k = how[3]};
+  const Product p = product_of(how, arrays);
+  const int is_right = c.columns == 1;
+  c.kind = is_right ? c.rows == 1 ? VECTORS : VECTOR_RIGHT : c.rows == 1 ? VECTOR_LEFT : MATRICES;
+  if (c.kind == MATRICES && arrays[0] == arrays[1] && c.rows == c.columns && how[4] == how[7] && how[5] == how[6] &&
+      (how[9] == 1 || how[10] == how[11]))
     c.kind = ITSELF;
-  const int64_t products = p.rows * p.columns * p.k;
-  const int is_shared = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) != 0;
-  const int is_ours = c.kind != ITSELF && products <= CUT_PRODUCTS;
-  const int64_t n_at_once = in_threads && is_ours && !is_shared ? least(*n_threads, get_threads()) : 1;
-  if (is_ours) cut(&c);
-  const int before = (is_ours || is_shared) && is_of_threads ? get_threads() : 1;
-  const int is_alone = !is_of_threads && !is_shared && (is_ours || products <= ONE_THREAD_PRODUCTS);
-  if (before != 1) set_threads(1);
-  if (is_alone) share(1);
-  if (c.kind == ITSELF)
-    gram(&p, code, size);
-  else if (n_at_once > 1 && c.of_rows * c.of_columns > 1)
-    in_threads(multiply_parts, &c, least(n_at_once, c.of_rows * c.of_columns));
-  else
-    for (int64_t i = 0; i < c.of_rows * c.of_columns; ++i) multiply_part(&c, i);
-  if (is_alone) share(-1);
-  if (before != 1) set_threads(before);
+  const int is_vector = c.kind == VECTOR_RIGHT || c.kind == VECTOR_LEFT;
+  cut(&c, how[9], is_vector && is_right == ((is_right ? p.a : p.b).transposed == TRANSPOSED));
+  return c;
 }
 
 /* Products of the matrices of two stacks: `how` goes on with how many they are, and with the bytes from matrix to matrix
-   of both and of out. */
+   of both and of out. Each is cut alike; a thread takes so many parts at a time. */
 typedef struct {
   const int64_t *how;
   char **arrays;
-  int64_t n_taken;
+  Cut cut;
+  int64_t n_at_once, n_taken;
 } Stack;
 
-static void multiply_each(void *given) {
+static void multiply_parts(void *given) {
   Stack *const s = given;
-  const int64_t *const steps = s->how + 10;
-  for (int64_t i; (i = __atomic_fetch_add(&s->n_taken, 1, __ATOMIC_RELAXED)) < s->how[9];) {
-    char *arrays[3];
-    for (int k = 0; k < 3; ++k) arrays[k] = s->arrays[k] + i * steps[k];
-    product(s->how, arrays);
-  }
+  const int64_t *const next = s->how + 10, n = s->cut.n_parts, end = s->how[9] * n;
+  const int before = is_of_threads ? get_threads() : 1, limit = limit_threads ? limit_threads(1) : 0;
+  if (before != 1) set_threads(1);
+  for (int64_t from; (from = __atomic_fetch_add(&s->n_taken, s->n_at_once, __ATOMIC_RELAXED)) < end;)
+    for (int64_t i = from; i < from + s->n_at_once && i < end; ++i) {
+      char *arrays[3];
+      for (int k = 0; k < 3; ++k) arrays[k] = s->arrays[k] + i / n * next[k];
+      const Product p = product_of(s->how, arrays);
+      if (s->cut.kind == VECTORS)
+        dot[s->cut.code](arrays[0], s->how[5], arrays[1], s->how[6], p.k, p.out);
+      else
+        multiply_part(&s->cut, &p, i % n);
+    }
+  if (before != 1) set_threads(before);
+  if (limit_threads) limit_threads(limit);
 }
 
-/* Where there is a matrix for each thread, one has a whole one; else each is cut. */
-static void products(const int64_t *how, char **arrays) {
-  Stack s = {how, arrays, 0};
-  const int64_t n = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) || !in_threads ? 1 : least(*n_threads, get_threads());
-  const int64_t most = least(n, how[1] * how[2] * how[3] * how[9] / PART_PRODUCTS);
-  if (how[9] < n || most < 2) {
-    multiply_each(&s);
-    return;
-  }
-  share(1);
-  in_threads(multiply_each, &s, most);
-  share(-1);
+/* By up to so many threads. */
+static void products(const int64_t *how, char **arrays, int64_t n_threads) {
+  Stack s = {how, arrays, cut_of(how, arrays), 1, 0};
+  const int64_t n = s.cut.n_parts * how[9], each = work_of(&s.cut) / s.cut.n_parts;
+  if (each < PART_WORK) s.n_at_once = least(PART_WORK / (each + 1) + 1, n);
+  n_threads = in_threads ? least(n_threads, (n + s.n_at_once - 1) / s.n_at_once) : 1;
+  if (!in_fortran[0] || s.cut.kind != MATRICES) __atomic_add_fetch(&n_made, how[9], __ATOMIC_RELAXED);
+  if (!is_of_threads) share(1);
+  if (n_threads > 1)
+    in_threads(multiply_parts, &s, n_threads);
+  else
+    multiply_parts(&s);
+  if (!is_of_threads) share(-1);
 }
 
 /* Numbers of 16 bits are multiplied as floats, and the result is rounded once. Floats are stored in the order that the
@@ -413,8 +442,8 @@ static void cast_parts(void *given) {
   }
 }
 
-/* Lines that follow each other are one. */
-static void cast(Cast *c) {
+/* By up to so many threads; lines that follow each other are one. */
+static void cast(Cast *c, int64_t n_threads) {
   int64_t *const n = c->counts, *const step = c->steps;
   for (int axis = 1; axis >= 0; --axis)
     if (n[axis] == 1 || step[axis] == n[axis + 1] * step[axis + 1]) {
@@ -422,8 +451,7 @@ static void cast(Cast *c) {
       for (int outer = axis; outer > 0; --outer) n[outer] = n[outer - 1], step[outer] = step[outer - 1];
       n[0] = 1;
     }
-  const int is_alone = in_threads && !__atomic_load_n(&n_sharing, __ATOMIC_RELAXED);
-  const int64_t most = is_alone ? least(least(*n_threads, get_threads()), parts_of(c)) : 1;
+  const int64_t most = in_threads ? least(n_threads, parts_of(c)) : 1;
   if (most > 1)
     in_threads(cast_parts, c, most);
   else
@@ -478,8 +506,9 @@ static void multiply_in_place(const int64_t *how, char **arrays) {
   }
 }
 
-/* Products of stacks: `given` is the `how` of a stack, and goes on with what the three are made of. */
-static void multiply_stacks(const int64_t *given, char **arrays) {
+/* Products of stacks, by up to so many threads: `given` is the `how` of a stack, and goes on with what the three are
+   made of. */
+static void multiply_stacks(const int64_t *given, char **arrays, int64_t n_threads) {
   int64_t how[16];
   memcpy(how, given, sizeof how);
   merge(how);
@@ -496,26 +525,22 @@ static void multiply_stacks(const int64_t *given, char **arrays) {
   }
   if (has_memory) {
     for (int i = 0; i < 2; ++i)
-      if (casts[i].floats) cast(casts + i);
+      if (casts[i].floats) cast(casts + i, n_threads);
     memcpy(how + 4, steps, 5 * sizeof *how); /* of both, and from row to row of out */
-    products(how, at);
+    products(how, at, n_threads);
     casts[2].is_to_floats = casts[2].n_taken = 0;
-    if (casts[2].floats) cast(casts + 2);
+    if (casts[2].floats) cast(casts + 2, n_threads);
   } else
     multiply_in_place(given, arrays);
   for (int i = 0; i < 3; ++i) free(casts[i].floats);
 }
 
-/* In this thread, or in a worker. */
-void stack(const int64_t *how, char **arrays, int64_t is_worker) {
-  if (is_worker) enter();
-  multiply_stacks(how, arrays);
-  if (is_worker) leave();
-}
+/* In this thread and others, so many in all. */
+void stack(const int64_t *how, char **arrays, int64_t n_threads) { multiply_stacks(how, arrays, n_threads); }
 
 /* The same with the arguments of every kernel that `c_program.c` calls. */
-void task(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays, const int64_t *steps,
+void task(int64_t n_threads, int64_t n, int64_t n_outer, const int64_t *how, char **arrays, const int64_t *steps,
           const char *words, const int64_t *folded, int64_t n_same) {
-  (void)n_rows, (void)n, (void)n_outer, (void)steps, (void)words, (void)folded, (void)n_same;
-  multiply_stacks(how, arrays);
+  (void)n, (void)n_outer, (void)steps, (void)words, (void)folded, (void)n_same;
+  multiply_stacks(how, arrays, n_threads);
 }

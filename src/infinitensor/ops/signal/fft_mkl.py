@@ -2,20 +2,16 @@
 
 torch makes a plan at each call, which takes several times as long as to use it; here plans are
 kept. They are of one core, and blocks of lines are shared among the threads of C (`fft_lines.c`):
-what a block is depends on shapes alone. The first transform of a process loads the file, in 0.2 to
-0.4 s, a fifth of what an import of torch takes. Where there is none (`find_library()` is None: on
-ARM, say), torch and NumPy transform.
+what a block is depends on shapes alone. The first transform of a process loads the file. Where
+there is none (`find_library()` is None: on ARM, say), torch and NumPy transform.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 import warnings
 from functools import cache
-from importlib.util import find_spec
 from math import prod
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +19,7 @@ import numpy as np
 from infinitensor.dtypes import complex64, complex128, float32, float64
 from infinitensor.events import lane
 from infinitensor.native import NO_COMPILER, CompilerError, address, fixed_library
-from infinitensor.ops.backend.torch_loading import wait_for_torch
+from infinitensor.ops.backend.mkl import find_mkl
 from infinitensor.threads import number_address, share_address
 
 SINGLE = {float32: True, complex64: True, float64: False, complex128: False}
@@ -58,12 +54,13 @@ class Functions(NamedTuple):
 @cache
 def find_library() -> Functions | None:
     """The functions, or None; the first call loads them."""
-    spec = find_spec("torch") if os.uname().machine == "x86_64" else None
-    path = Path((spec and spec.origin) or "").parent / "lib" / "libtorch_cpu.so"
-    if not path.exists():
-        return None
     try:
-        mkl = _load(path)
+        mkl = find_mkl(waits=True)
+        if mkl is None:
+            return None
+        for word in ("CommitDescriptor", "SetValue", "FreeDescriptor", "ComputeForward"):
+            getattr(mkl, f"Dfti{word}").restype = ctypes.c_long
+        mkl.DftiFreeDescriptor.argtypes = [ctypes.c_void_p]
         ours = fixed_library("ops/signal/fft_lines")
     except (AttributeError, OSError):
         return None  # a torch that was built without it
@@ -75,18 +72,6 @@ def find_library() -> Functions | None:
     ours.transform_lines.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64]
     ours.transform_lines.restype = ctypes.c_int64
     return Functions(mkl, ours)
-
-
-def _load(path: Path) -> Any:
-    try:
-        mkl = ctypes.CDLL(str(path))
-    except OSError:  # it needs others, which torch knows to find
-        wait_for_torch()
-        mkl = ctypes.CDLL(str(path))
-    for word in ("CommitDescriptor", "SetValue", "FreeDescriptor", "ComputeForward"):
-        getattr(mkl, f"Dfti{word}").restype = ctypes.c_long
-    mkl.DftiFreeDescriptor.argtypes = [ctypes.c_void_p]
-    return mkl
 
 
 # --- plans ------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ typedef void (*Kernel)(int64_t, int64_t, int64_t, const int64_t *, char **, cons
 
 typedef void *(*Offer)(void (*)(void *), void *, int64_t); /* of `threads.c`: let others in */
 typedef void (*Withdraw)(void *);                           /* wait until they are out */
+typedef int64_t (*Help)(void);                              /* do what is offered */
 
-enum { MOST_ARRAYS = 64, MOST_WORDS = 256, MOST_AXES = 64, WINDOW = 4, SPIN_NS = 20000 };
-enum { BY_ROWS = 1, BY_LINES = 2 };
+enum { MOST_ARRAYS = 64, MOST_WORDS = 256, MOST_AXES = 64, WINDOW = 4, SPIN_NS = 20000, MOST_WAIT_NS = 1000000 };
+enum { BY_ROWS = 1, BY_LINES = 2, BY_ITSELF = 3 };
 enum { LEAST_ELEMENTS = 4096, LINE_ELEMENTS = 1024, PIECES_EACH = 2 };
 
 typedef struct {
@@ -20,7 +21,7 @@ typedef struct {
   int64_t n_rows, n, n_outer;
   const int64_t *shape, *steps, *folded;
   int64_t n_same, n_arrays, n_words;
-  int64_t shared_by; /* along what threads may share a call; 0: it is one thread's */
+  int64_t shared_by; /* along what threads may share a call; 0: it is one thread's; BY_ITSELF: it is given how many */
   int64_t n_read;    /* arrays that are read; the others are written */
 } Form;
 
@@ -53,8 +54,9 @@ typedef struct {
 typedef struct {
   pthread_mutex_t lock;
   pthread_cond_t wake;
-  Offer offer;
+  Offer offer_job;
   Withdraw withdraw;
+  Help help_others;
   int64_t n_others, n_sleeping;
   Job *job;
   void *offered;
@@ -137,7 +139,7 @@ static int is_in_order(const Form *f, char *const *arrays) {
 /* By up to so many threads; 0: by nobody, for it is too little, or cannot be shared. */
 static int64_t share_call(const Job *j, const Form *f, char **arrays, const int64_t *words,
                           int64_t n_threads) {
-  if (!f->shared_by || f->n_outer > MOST_AXES) return 0;
+  if (!f->shared_by || f->shared_by == BY_ITSELF || f->n_outer > MOST_AXES) return 0;
   const int64_t n_elements = f->n_rows * f->n;
   if (n_threads > n_elements / LEAST_ELEMENTS) n_threads = n_elements / LEAST_ELEMENTS;
   Shared s = {f, arrays, words, f->shared_by == BY_ROWS ? f->shape[0] : f->n, 1, 0, 0};
@@ -169,10 +171,11 @@ static int64_t run_task(const Job *j, int64_t task, int64_t n_threads) {
       begun = time; /* that was counted by those who did it */
       continue;
     }
-    f->function(f->n_rows, f->n, f->n_outer, f->shape, arrays, f->steps, (const char *)words,
-                f->folded, f->n_same);
+    const int is_by_itself = f->shared_by == BY_ITSELF && n_threads > 1;
+    f->function(is_by_itself ? n_threads : f->n_rows, f->n, f->n_outer, f->shape, arrays, f->steps,
+                (const char *)words, f->folded, f->n_same);
     const int64_t time = now();
-    work_ns += time - begun;
+    work_ns += (time - begun) * (is_by_itself ? n_threads : 1);
     begun = time;
   }
   return work_ns;
@@ -232,30 +235,27 @@ static int32_t pop(Job *j) {
 
 static int has_ended(Job *j) { return is_stopped(j) || (!j->n_ready && !j->n_running); }
 
-/* With the lock: until something is ready, all is over, or it is `end` (0: never). */
+/* With the lock: until something is ready, all is over, or it is `end` (0: never). Who waits helps those
+   whose task is shared meanwhile: it looks for such work at once, then after longer and longer sleeps. */
 static int wait_for_tasks(Team *t, Job *j, int64_t end) {
-  const int64_t begun = now();
+  int64_t begun = now(), each = SPIN_NS;
   while (!j->n_ready && !has_ended(j)) {
+    pthread_mutex_unlock(&t->lock);
+    if (t->help_others()) begun = now(), each = SPIN_NS;
+    for (int k = 0; k < 100 && !__atomic_load_n(&j->n_ready, __ATOMIC_RELAXED); ++k)
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&t->lock);
     const int64_t time = now();
-    if (end && time > end) return 0;
-    if (time - begun < SPIN_NS) { /* waking takes longer than most tasks */
-      pthread_mutex_unlock(&t->lock);
-      for (int k = 0; k < 100 && !__atomic_load_n(&j->n_ready, __ATOMIC_RELAXED); ++k)
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-      pthread_mutex_lock(&t->lock);
-      continue;
-    }
+    if (end && time > end) return j->n_ready || has_ended(j);
+    if (time - begun < SPIN_NS || j->n_ready || has_ended(j)) continue; /* waking takes longer than most tasks */
     t->n_sleeping++;
-    if (end) {
-      struct timespec until;
-      clock_gettime(CLOCK_REALTIME, &until);
-      const int64_t ns = until.tv_nsec + (end - time) + 1;
-      until.tv_sec += ns / 1000000000LL;
-      until.tv_nsec = ns % 1000000000LL;
-      pthread_cond_timedwait(&t->wake, &t->lock, &until);
-    } else
-      pthread_cond_wait(&t->wake, &t->lock);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (until.tv_nsec + each) / 1000000000LL;
+    until.tv_nsec = (until.tv_nsec + each) % 1000000000LL;
+    pthread_cond_timedwait(&t->wake, &t->lock, &until);
     t->n_sleeping--;
+    if (each < MOST_WAIT_NS) each *= 2;
   }
   return 1;
 }
@@ -306,11 +306,12 @@ static void help(void *given) {
   pthread_mutex_unlock(&t->lock);
 }
 
-Team *open_team(Offer offer, Withdraw withdraw, int64_t n_others) {
+Team *open_team(Offer offer_job, Withdraw withdraw, Help help_others, int64_t n_others) {
   Team *t = calloc(1, sizeof(Team));
   if (!t) return 0;
-  t->offer = offer;
+  t->offer_job = offer_job;
   t->withdraw = withdraw;
+  t->help_others = help_others;
   t->n_others = n_others;
   pthread_mutex_init(&t->lock, 0);
   pthread_cond_init(&t->wake, 0);
@@ -332,7 +333,7 @@ int64_t together(Team *t, Job *j, int64_t n_others, int64_t slice_ns) {
   pthread_mutex_lock(&t->lock); /* this thread goes first */
   if (t->job != j) {
     t->job = j;
-    t->offered = t->offer(help, t, n_others);
+    t->offered = t->offer_job(help, t, n_others);
   }
   const int is_over = work(t, j, end);
   pthread_mutex_unlock(&t->lock);

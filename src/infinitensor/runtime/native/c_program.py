@@ -20,7 +20,6 @@ from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.ir.call_tables import Operands, StridedArrays
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.native import IS_CHECKED, CompilerError, address
-from infinitensor.ops.backend.blas import one_core_each
 from infinitensor.runtime.native.c_job import fill
 from infinitensor.runtime.native.c_team import c_functions
 from infinitensor.runtime.native.waves import find_waves
@@ -47,6 +46,8 @@ BIND = 10
 families of few tasks is bound when it has run often enough. What ran twice will run again."""
 BIND_MORE = 2
 """Half as long as binding one more of its kind."""
+REPEATED = 3
+"""Runs from which a program is taken for one that is repeated: what it lacks is compiled beside."""
 KEPT_BINDINGS = 4
 """Bindings kept of a program: leaves may have other strides when it is repeated."""
 MIXED = 2
@@ -88,6 +89,7 @@ class Bindings:
         self._n_due = -1
         self._n_before = 0
         """Calls that a binding would have run so far."""
+        self._n_runs = 0
         self.is_over = (
             kind != "cpu"
             or program.order is not None
@@ -98,6 +100,11 @@ class Bindings:
 
     def find(self, tiles: Tiles, n_workers: int) -> Called | None:
         """The binding for a run on such tiles by so many workers, made if it is time to."""
+        self._n_runs += 1
+        if self._n_runs == REPEATED:
+            for family in self._families:
+                assert family.in_c is not None
+                family.in_c.begin()
         key = leaf_key(tiles.leaves)
         if key is None:
             return None
@@ -520,6 +527,8 @@ def run_called(
     functions = c_functions()
     status.job = words
     words[IS_STOPPED] = status.stopping  # before it had a job to say so
+    if workers is not None:
+        words[N_THREADS : N_THREADS + 3] = status.n_workers or workers.n, *workers.team.calls
 
     def report_progress() -> None:
         if status.stopping:
@@ -540,18 +549,16 @@ def run_called(
             following = partial(functions.next_of_python, handle, at)
             leave = partial(functions.leave, handle, at)
             try:
-                with one_core_each():
-                    both = partial(_run_both, attempt, following, leave)
-                    n_most = status.n_workers
-                    workers.run(both, report_progress, n_first=status.n_tasks, n_most=n_most)
+                both = partial(_run_both, attempt, following, leave)
+                n_most = status.n_workers
+                workers.run(both, report_progress, n_first=status.n_tasks, n_most=n_most)
             finally:
                 words[IS_STOPPED] = 1
                 workers.join()  # what raised here must not take memory from those who still write
         else:
             n_others = (status.n_workers or workers.n) - 1
             together = partial(functions.together, workers.team.handle, at, n_others)
-            with one_core_each():
-                _run_together(together, words, report_progress)
+            _run_together(together, words, report_progress)
     finally:
         status.job = None
         status.n_done = int(words[N_DONE])

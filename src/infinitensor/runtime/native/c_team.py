@@ -22,7 +22,7 @@ def c_functions() -> Any:
     found.together.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
     found.next_of_python.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
     found.leave.argtypes, found.leave.restype = [ctypes.c_void_p, ctypes.c_void_p], None
-    found.open_team.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    found.open_team.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
     found.open_team.restype = ctypes.c_void_p
     found.close_team.argtypes, found.close_team.restype = [ctypes.c_void_p], None
     call_directly(found)
@@ -44,7 +44,8 @@ class Team:
     def handle(self) -> int:
         """C's handle of it; what a fork finds locked nobody unlocks in the child."""
         if self._handle is None or self._process != os.getpid():
-            self._handle = c_functions().open_team(*self.calls, self.n_workers - 1)
+            own = map(function_address, ("offer_job", "withdraw", "help_others"))
+            self._handle = c_functions().open_team(*own, self.n_workers - 1)
             self._process = os.getpid()
             if self._handle is None:
                 raise MemoryError
@@ -52,7 +53,7 @@ class Team:
 
     @cached_property
     def calls(self) -> tuple[int, int]:
-        """The functions of `threads.c` by which others are called, and waited for."""
+        """The functions of `threads.c` by which a task calls others, and waits for them."""
         return function_address("offer"), function_address("withdraw")
 
     def close(self) -> None:

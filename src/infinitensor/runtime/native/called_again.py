@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from infinitensor import events
 from infinitensor.devices.ledger import Buffer, ledgers_in_c
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.ops.backend.blas import one_core_each
 from infinitensor.runtime.native.c_job import in_c
 from infinitensor.runtime.native.c_program import (
     KEPT_BINDINGS,
@@ -240,9 +239,8 @@ class Again:
             while functions.alone(at, OVER, SLICE_NS) != OVER:
                 pass
         else:
-            with one_core_each():
-                while functions.together(team.handle, at, n_others, SLICE_NS) != OVER:
-                    pass
+            while functions.together(team.handle, at, n_others, SLICE_NS) != OVER:
+                pass
         self._pace.note(n, perf_counter_ns() - begun)
 
 

@@ -56,6 +56,10 @@ class Copied(InC):
         """As of the kernel."""
         return self._mapped.is_due(n_tasks)
 
+    def begin(self) -> None:
+        """Start to compile the kernel."""
+        self._mapped.begin()
+
     def calls(self, asked: Operands) -> Calls:
         """The calls of some tasks."""
         found = []

@@ -57,6 +57,11 @@ class BlockCalls(InC):
             return False
         return self._left is None or self._left.is_done()
 
+    def begin(self) -> None:
+        """Start to compile the stages."""
+        if self._left is not None:
+            self._left.begin()
+
     def calls(self, asked: Operands) -> Calls:
         """A call for each of some tasks; none for those that have no rows."""
         blocks = self._blocks

@@ -73,6 +73,11 @@ class Mapped(InC):
             left.spend(n_tasks * self._counts)
         return left.is_done()
 
+    def begin(self) -> None:
+        """Start to compile it."""
+        if self._left is not None:
+            self._left.begin()
+
     def calls(self, asked: Operands) -> Calls:
         """The calls of some tasks; those that have nothing to do have none."""
         in_c, ins = self.in_c, asked.ins
@@ -243,6 +248,10 @@ class Parted(InC):
     def is_due(self, n_tasks: int) -> bool:
         """As of the kernel."""
         return self._mapped.is_due(n_tasks)
+
+    def begin(self) -> None:
+        """Start to compile the kernel."""
+        self._mapped.begin()
 
     def calls(self, asked: Operands) -> Calls:
         """The calls of some tasks; worked out once for all families that have the same strides."""

@@ -48,10 +48,13 @@ class WorkLeft:
     def spend(self, work: int) -> None:
         """So much was done step by step."""
         self.amount -= work
-        if self._has_begun or self.amount > PAID_OFF - BEGUN:
-            return
-        self._has_begun = True
-        if _N_CORES > 1:
+        if self.amount <= PAID_OFF - BEGUN:
+            self.begin()
+
+    def begin(self) -> None:
+        """Start a compiler, if it has a core of its own."""
+        if not self._has_begun and _N_CORES > 1:
+            self._has_begun = True
             for source in self._missing:
                 begin(source)
 
