@@ -110,7 +110,7 @@ def test_a_matrix_times_itself_is_symmetric_and_cut_alike_by_any_threads(
             assert blas.multiply(x, x.swapaxes(1, 2), out[:, :, :n])
             assert np.isnan(out[:, :, n:]).all()
             found.append(out[:, :, :n])
-        np.testing.assert_array_equal(*found)
+        np.testing.assert_array_equal(found[0], found[1])
         np.testing.assert_array_equal(found[0], found[0].swapaxes(1, 2))
         np.testing.assert_allclose(found[0], x @ x.swapaxes(1, 2), rtol=1e-3, atol=1e-3)
 
