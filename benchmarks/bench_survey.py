@@ -4,8 +4,9 @@
 one process each, in turns, values compared. `--device cpu|cuda`. First every library runs every
 program once (with what it compiles: its cold time), processes side by side; then, alone on the
 machine, they take turns. Prints the distribution of our time / the best peer's and / torch's, each
-kind, and the worst twenty with the reason: how much of our time the device worked, which kernels,
-and what share of the memory's speed that is. `results/survey_….jsonl` has every program.
+kind, the worst twenty with the reason (on a GPU how long it worked and with which kernels, on CPUs
+how many cores worked and which ways the calls went; what share of the memory's speed that is), and
+the ten with the worst first call. `results/survey_….jsonl` has every program.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 MOST_S = 20.0
 """A library that takes longer for one call is left out of a program."""
 TOLERANCE = {"float16": 3e-2, "bfloat16": 1e-1, "float64": 1e-6}
+PEAK = {"cpu": 2.0e10, "cuda": 4.0e12}
+"""Bytes a second of the memory: of two cores, and of an H200."""
+TIMES = 5
 _compiled: dict[Any, Any] = {}
 
 
@@ -49,24 +53,42 @@ def setup(peer: str, case: dict[str, Any], device: str) -> tuple[Callable[[], No
     def run() -> None:
         made[:] = [call()]
 
-    if case.get("look"):
-        return run, lambda: _look(run)
     return run, lambda: digest(made[0])
 
 
-def _look(run: Callable[[], None]) -> float:
-    """Seconds of the device in one call of ours; its kernels are said on standard error."""
+def _look_at_cpu(run: Callable[[], None]) -> float:
+    """Seconds of all cores in one call of ours; the ways it went are said on standard error."""
+    import infinitensor as it
+
+    for _ in range(9):
+        run()
+        time.sleep(0.05)  # what is compiled beside it
+    it.stats(reset=True)
+    worked, begun = time.process_time(), time.perf_counter()
+    for _ in range(TIMES):
+        run()
+    worked, took = time.process_time() - worked, time.perf_counter() - begun
+    seen = it.stats()
+    counts = {"tasks": seen["tasks"], "tasks in C": seen["tasks_in_c"], **seen["ways"]}
+    text = ", ".join(f"{n / TIMES:g} {name}" for name, n in counts.items() if n)
+    print(f"REASON {worked / took:.1f} cores; {text}", file=sys.stderr, flush=True)
+    return worked / TIMES
+
+
+def _look_at_gpu(run: Callable[[], None]) -> float:
+    """Seconds of the GPU in one call of ours; its kernels are said on standard error."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    run()
+    for _ in range(4):
+        run()
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         run()
         torch.cuda.synchronize()
     rows = [(e.device_time_total, e.count, e.key) for e in seen.key_averages()]
     rows = sorted((row for row in rows if row[0] > 0), reverse=True)
     text = ", ".join(f"{key[:40]} {took:.0f} us x{n}" for took, n, key in rows[:5])
-    print(f"KERNELS {text}", file=sys.stderr, flush=True)
+    print(f"REASON {text}", file=sys.stderr, flush=True)
     return sum(row[0] for row in rows) / 1e6
 
 
@@ -87,8 +109,8 @@ class Found:
     values: dict[str, float] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     warm_s: dict[str, list[float]] = field(default_factory=dict)
-    device_s: float | None = None
-    kernels: str = ""
+    worked_s: float | None = None
+    reason: str = ""
 
     def median(self, peer: str) -> float:
         return statistics.median(self.warm_s[peer])
@@ -196,9 +218,9 @@ def measure(args: argparse.Namespace) -> list[Found]:
 
 
 def look(found: Sequence[Found], args: argparse.Namespace) -> None:
-    """What the device did in the worst ones."""
+    """What the GPU, or the cores, did in the worst ones."""
     for one in found:
-        number = ["--seed", str(args.seed), "--look", str(one.number)]
+        number = ["--seed", str(args.seed), "--look", str(one.number), "--device", args.device]
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.bench_survey", *number],
             capture_output=True,
@@ -207,12 +229,15 @@ def look(found: Sequence[Found], args: argparse.Namespace) -> None:
             timeout=120,
             env={**os.environ, "PYTHONPATH": package_path()},
         )
+        if done.returncode:
+            one.reason = f"could not be looked at: {done.stderr.strip().splitlines()[-1]}"
+            continue
         for text in done.stderr.splitlines():
-            if text.startswith("KERNELS"):
-                one.kernels = text.removeprefix("KERNELS ")
+            if text.startswith("REASON"):
+                one.reason = text.removeprefix("REASON ")
         for text in done.stdout.splitlines():
-            if text.startswith("DEVICE"):
-                one.device_s = float(text.split()[1])
+            if text.startswith("WORKED"):
+                one.worked_s = float(text.split()[1])
 
 
 # What people read ---------------------------------------------------------------------------------
@@ -264,18 +289,38 @@ def summary(found: Sequence[Found]) -> str:
     return "\n".join(lines)
 
 
-def worst(found: Sequence[Found], peak: float) -> str:
+def worst(found: Sequence[Found], device: str, peak: float) -> str:
     lines = ["worst:"]
     for one in found:
         lines.append(line(one))
-        if one.device_s is not None:
-            host = one.median(US) - one.device_s
+        if one.worked_s is None:
+            lines.append(f"       {one.reason}")
+        else:
+            worked = f"all cores {one.worked_s * 1e3:.3g} ms"
+            if device == "cuda":
+                host = one.median(US) - one.worked_s
+                worked = f"GPU {one.worked_s * 1e3:.3g} ms, host {host * 1e3:.3g} ms"
             share = one.bytes / peak / one.median(US)
             lines.append(
-                f"       device {one.device_s * 1e3:.3g} ms, host {host * 1e3:.3g} ms, reading its"
-                f" operands once would be {share:.0%} of it; {one.kernels}"
+                f"       {worked}, reading its operands once would be {share:.0%} of it;"
+                f" {one.reason}"
             )
     return "\n".join(lines)
+
+
+def worst_cold(found: Sequence[Found], n: int) -> str:
+    """First calls against torch's, in milliseconds: what is loaded and compiled is in them."""
+    both = [one for one in found if {US, "torch"} <= one.cold_s.keys()]
+    both.sort(key=lambda one: one.cold_s["torch"] / one.cold_s[US])
+    rows = [(one.cold_s[US], one.cold_s["torch"], one) for one in both[:n]]
+    return "\n".join(
+        ["worst first calls:"]
+        + [
+            f"{one.number:4} {ours / theirs:6.2f} {one.kind:22} us {ours * 1e3:.3g} ms, torch"
+            f" {theirs * 1e3:.3g} | {one.body[:110]} | {one.shapes}"
+            for ours, theirs, one in rows
+        ]
+    )
 
 
 def main() -> int:
@@ -289,26 +334,24 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--jobs", type=int, default=1, help="processes a library, for cold runs")
     parser.add_argument("--cold-seconds", type=float, default=1e9, help="for all cold runs")
-    parser.add_argument("--peak", type=float, default=4.0e12, help="bytes a second of the memory")
+    parser.add_argument("--peak", type=float, help="bytes a second of the memory")
     parser.add_argument("--worst", type=int, default=20)
     parser.add_argument("--look", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.look is not None:
-        run, check = setup(US, {"seed": args.seed, "number": args.look, "look": True}, "cuda")
-        for _ in range(3):
-            run()
-        print("DEVICE", check())
+        run, _ = setup(US, {"seed": args.seed, "number": args.look}, args.device)
+        print("WORKED", (_look_at_gpu if args.device == "cuda" else _look_at_cpu)(run))
         return 0
     found = measure(args)
     judged = sorted((o for o in found if US in o.warm_s and o.peers()), key=lambda o: -o.best)
-    if args.device == "cuda":
-        look(judged[: args.worst], args)
+    look(judged[: args.worst], args)
     RESULTS.mkdir(exist_ok=True)
     name = f"survey_{args.device}_{args.seed}_{args.first}.jsonl"
     with (RESULTS / name).open("w") as lines:
         for one in found:
             lines.write(json.dumps(asdict(one) | {"seed": args.seed} | machine()) + "\n")
-    print(worst(judged[: args.worst], args.peak))
+    print(worst(judged[: args.worst], args.device, args.peak or PEAK[args.device]))
+    print(worst_cold(found, args.worst // 2))
     print(summary(found))
     return 0
 
