@@ -111,7 +111,7 @@ def test_a_line_walked_by_threads_has_the_bits_of_two_passes(
         x[:9] = -0.0
     with strict("cpu", 0, workers=3):
         together = it.cumsum(it.asarray(x))
-        assert "_scan_line" in str(it.plan(together))
+        assert "_scan_lines" in str(it.plan(together))
         found = together.numpy()
         monkeypatch.setattr(type(namespace), "n_hands", lambda self, n_bytes: 0)
         apart = it.cumsum(it.asarray(x))
@@ -119,6 +119,30 @@ def test_a_line_walked_by_threads_has_the_bits_of_two_passes(
         assert found.tobytes() == apart.numpy().tobytes()
     wanted = np.cumsum(x, dtype="f8") if dtype[0] == "f" else np.cumsum(x)
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="lines are walked tile by tile")
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4"])
+@pytest.mark.parametrize("shape", [(1, 40_000), (2, 33_000), (3, 2, 65_537), (7, 33_000), (41, 0)])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_long_lines_have_the_bits_of_two_passes_on_any_number_of_threads(
+    shape: tuple[int, ...], dtype: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, shape).astype(dtype) / 3
+    x = x.astype(dtype)
+    if x.size and dtype[0] == "f":
+        x[0, ..., :9], x[-1, ..., 0] = -0.0, np.nan
+    with strict("cpu", 0, workers=workers):
+        given = it.asarray(x)
+        together = it.cumsum(given, axis=-1)
+        assert ("_scan_lines" in str(it.plan(together))) == (x.size > 0)
+        found = together.numpy()
+        again = it.cumsum(given + 0, axis=-1).numpy()  # by tasks of C
+        monkeypatch.setattr(type(namespace), "n_hands", lambda self, n_bytes: 0)
+        apart = it.cumsum(it.asarray(x), axis=-1).numpy()
+    if dtype[0] == "f":
+        again[0, ..., :9] = np.where(again[0, ..., :9] == 0, -0.0, again[0, ..., :9])
+    assert found.tobytes() == apart.tobytes() == again.tobytes()
 
 
 def test_a_line_that_takes_much_of_memory_is_walked_tile_by_tile() -> None:

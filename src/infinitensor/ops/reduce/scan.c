@@ -26,25 +26,29 @@ static __attribute__((noinline)) T scan_rest(const T *x, int m, T sum, const T *
     return sum;
 }
 
-INLINE void scan_lines(const T *x, int k, int64_t n, const T *carry, const int m, T *out) {
+/* k lines, the next one `step` elements on; their totals into `ends`, unless it is NULL. */
+INLINE void scan_lines(const T *x, int k, int64_t step, int64_t n, const T *carry, const int m, T *out, T *ends) {
     T sum[2];
     int64_t i = n < m ? n : m; /* chunks begin where cache lines do */
     for (int j = 0; j < k; j++) {
         const T *before = carry ? carry + j : 0;
-        const T first = x[j * n]; /* which may be where `out` is */
-        out[j * n] = before ? *before + first : first;
-        sum[j] = scan_rest(x + j * n + 1, i - 1, first, before, out + j * n + 1);
+        const T first = x[j * step]; /* which may be where `out` is */
+        out[j * step] = before ? *before + first : first;
+        sum[j] = scan_rest(x + j * step + 1, i - 1, first, before, out + j * step + 1);
     }
     for (; i + m <= n; i += m)
         for (int j = 0; j < k; j++)
-            sum[j] = scan_chunk(x + j * n + i, m, sum[j], carry ? carry + j : 0, out + j * n + i);
-    for (int j = 0; j < k; j++) scan_rest(x + j * n + i, n - i, sum[j], carry ? carry + j : 0, out + j * n + i);
+            sum[j] = scan_chunk(x + j * step + i, m, sum[j], carry ? carry + j : 0, out + j * step + i);
+    for (int j = 0; j < k; j++) {
+        sum[j] = scan_rest(x + j * step + i, n - i, sum[j], carry ? carry + j : 0, out + j * step + i);
+        if (ends) ends[j] = sum[j];
+    }
 }
 
 INLINE void scan_all_lines(const T *x, int64_t n_lines, int64_t n, const T *carry, const int m, T *out) {
     int64_t line = 0;
-    for (; line + 2 <= n_lines; line += 2) scan_lines(x + line * n, 2, n, carry ? carry + line : 0, m, out + line * n);
-    if (line < n_lines) scan_lines(x + line * n, 1, n, carry ? carry + line : 0, m, out + line * n);
+    for (; line + 2 <= n_lines; line += 2) scan_lines(x + line * n, 2, n, n, carry ? carry + line : 0, m, out + line * n, 0);
+    if (line < n_lines) scan_lines(x + line * n, 1, n, n, carry ? carry + line : 0, m, out + line * n, 0);
 }
 
 int64_t scan(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, const T *carry, T *out) {
@@ -66,13 +70,6 @@ int64_t scan(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, const T *c
             for (int64_t j = 0; j < n_inner; j++) to[j] = carry[outer * n_inner + j] + to[j];
     }
     return 0;
-}
-
-/* The same as a call that `c_program.c` makes: `how` has n_outer, n and n_inner. */
-void scan_called(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays, const int64_t *steps,
-                 const char *words, const int64_t *folded, int64_t n_same) {
-    (void)n_rows, (void)n, (void)n_outer, (void)steps, (void)words, (void)folded, (void)n_same;
-    scan((const T *)arrays[0], how[0], how[1], how[2], 0, (T *)arrays[1]);
 }
 
 INLINE void total_lines(const T *x, int k, int64_t n, T *out) {
@@ -98,47 +95,6 @@ int64_t total(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, T *out) {
             for (int64_t j = 0; j < n_inner; j++) to[j] += row[i * n_inner + j];
     }
     return 0;
-}
-
-/* One line of blocks by several threads, read from memory once: a thread takes the next few blocks, adds them up, learns
-   what comes before them from who took those before, and scans them while they are still in its cache. Bits are
-   those of totals, their running sum, and blocks scanned after it. */
-typedef struct {
-    const T *x;
-    T *out, *carry; /* carry[b]: what comes before block b */
-    int64_t n, block, n_blocks, n_taken, n_known;
-} Line;
-
-static void add_blocks(Line *line, int64_t b, int k) {
-    T sums[4];
-    const T *x = line->x + b * line->block;
-    if (k == 4) total_lines(x, 4, line->block, sums);
-    else if (k == 2) total_lines(x, 2, line->block, sums);
-    else for (int j = 0; j < k; j++) total_lines(x + j * line->block, 1, line->block, sums + j);
-    for (int spins = 0; __atomic_load_n(&line->n_known, __ATOMIC_ACQUIRE) <= b; spins++)
-        if (spins > 1000) sched_yield(); /* who took those before has no core */
-    for (int j = 0; j < k && b + j + 1 < line->n_blocks; j++)
-        line->carry[b + j + 1] = b + j ? line->carry[b + j] + sums[j] : sums[j];
-    __atomic_store_n(&line->n_known, b + k + 1, __ATOMIC_RELEASE);
-}
-
-static void walk_blocks(void *given) {
-    Line *line = given;
-    const int64_t fit = (1 << 19) / (int64_t)sizeof(T) / line->block; /* that stay in a core's cache */
-    const int most = fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
-    for (;;) {
-        const int64_t b = __atomic_fetch_add(&line->n_taken, most, __ATOMIC_RELAXED);
-        if (b >= line->n_blocks) return;
-        const int64_t left = line->n - b * line->block, whole = left / line->block;
-        const int k = whole < most ? (int)whole : most;
-        add_blocks(line, b, k);
-        const T *x = line->x + b * line->block;
-        T *out = line->out + b * line->block;
-        scan_all_lines(x, k, line->block, line->carry + b, CHUNK_AFTER, out);
-        const int64_t rest = left - k * line->block;
-        if (k < most && rest)
-            scan_lines(x + k * line->block, 1, rest, line->carry + b + k, CHUNK_AFTER, out + k * line->block);
-    }
 }
 
 static void (*share)(void (*)(void *), void *, int64_t); /* of `threads.c` */
@@ -178,18 +134,113 @@ static void scan_parts(void *given) {
     }
 }
 
-/* As `scan` without a carry; `each` lines are one part. */
-int64_t scan_shared(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, int64_t each, int64_t n_threads, T *out) {
+enum { SIDE_BY_SIDE_BYTES = 256 }; /* of a row that a thread takes at least, where lines are side by side */
+
+/* As `scan` without a carry; a line is taken by one thread, so that bits are the same. */
+int64_t scan_shared(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, int64_t n_threads, T *out) {
     const int64_t n_all = n_inner == 1 ? n_outer : n_inner;
+    const int64_t least = n_inner == 1 ? 1 : SIDE_BY_SIDE_BYTES / (int64_t)sizeof(T);
+    const int64_t even = n_all / (4 * n_threads), each = even > least ? even : least;
     Lines lines = {x, out, n_outer, n, n_inner, each, (n_all + each - 1) / each, 0};
     if (n) share(scan_parts, &lines, n_threads);
     return 0;
 }
 
-int64_t line(const T *x, int64_t n, int64_t block, int64_t n_threads, T *carry, T *out) {
-    Line line = {x, out, carry, n, block, (n + block - 1) / block, 0, 1};
-    share(walk_blocks, &line, n_threads);
+/* --- long lines -------------------------------------------------------------------------------- */
+
+/* Lines of blocks, read from memory once; bits are those of the totals of blocks, their running sum, and blocks scanned
+   after it. Where there are few lines a thread takes the next few blocks of one, adds them up, learns what comes before
+   them from who took those before, and scans them while they are still in its cache. Else a line is one thread's, two at
+   a time. */
+enum { BLOCKS_TOGETHER = 4, MOST_CHAINED = 64, LINES_EACH = 8 };
+
+typedef struct {
+    const T *x;
+    T *out;
+    int64_t n_lines, n, block, n_taken;
+    int most;                 /* blocks that a thread takes */
+    T before[MOST_CHAINED];   /* what comes before the next blocks of each line, */
+    int64_t n_known[MOST_CHAINED]; /* which are these */
+} LongLines;
+
+/* Changes nothing that is added to it, not even the sign of a zero. */
+#define NOTHING ((T)-0.0)
+
+static void add_blocks(const T *x, int k, int64_t block, T *sums) {
+    if (k == 4) total_lines(x, 4, block, sums);
+    else if (k == 2) total_lines(x, 2, block, sums);
+    else for (int j = 0; j < k; j++) total_lines(x + j * block, 1, block, sums + j);
+}
+
+static void walk_blocks(void *given) {
+    LongLines *all = given;
+    const int64_t block = all->block, each = all->most * block, n_groups = (all->n + each - 1) / each;
+    for (;;) {
+        const int64_t taken = __atomic_fetch_add(&all->n_taken, 1, __ATOMIC_RELAXED);
+        if (taken >= n_groups * all->n_lines) return;
+        const int64_t line = taken / n_groups, group = taken % n_groups, at = line * all->n + group * each;
+        const int64_t left = all->n - group * each;
+        const int k = left < each ? (int)(left / block) : all->most;
+        T carry[BLOCKS_TOGETHER + 1];
+        add_blocks(all->x + at, k, block, carry + 1);
+        int64_t *known = all->n_known + line;
+        for (int spins = 0; __atomic_load_n(known, __ATOMIC_ACQUIRE) < group; spins++)
+            if (spins > 1000) sched_yield(); /* who took those before has no core */
+        carry[0] = all->before[line];
+        for (int j = 0; j < k; j++) carry[j + 1] = carry[j] + carry[j + 1];
+        all->before[line] = carry[k];
+        __atomic_store_n(known, group + 1, __ATOMIC_RELEASE);
+        scan_all_lines(all->x + at, k, block, carry, CHUNK_AFTER, all->out + at);
+        const int64_t rest = left - k * block, from = at + k * block;
+        if (k < all->most && rest) scan_lines(all->x + from, 1, rest, rest, carry + k, CHUNK_AFTER, all->out + from, 0);
+    }
+}
+
+static void walk_lines(void *given) {
+    LongLines *all = given;
+    for (;;) {
+        const int64_t first = 2 * __atomic_fetch_add(&all->n_taken, 1, __ATOMIC_RELAXED), n = all->n;
+        if (first >= all->n_lines) return;
+        const int is_pair = first + 1 < all->n_lines;
+        T carry[2] = {NOTHING, NOTHING}, sums[2];
+        for (int64_t i = 0; i < n; i += all->block) {
+            const int64_t m = n - i < all->block ? n - i : all->block;
+            const T *x = all->x + first * n + i;
+            T *out = all->out + first * n + i;
+            if (is_pair) scan_lines(x, 2, n, m, carry, CHUNK_AFTER, out, sums);
+            else scan_lines(x, 1, n, m, carry, CHUNK_AFTER, out, sums);
+            for (int j = 0; j <= is_pair; j++) carry[j] += sums[j];
+        }
+    }
+}
+
+int64_t long_lines(const T *x, int64_t n_lines, int64_t n, int64_t block, int64_t n_threads, T *out) {
+    const int64_t fit = (1 << 19) / (int64_t)sizeof(T) / block; /* that stay in a core's cache */
+    LongLines all = {.x = x, .out = out, .n_lines = n_lines, .n = n, .block = block};
+    all.most = fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+    const int is_chained = n_lines <= MOST_CHAINED && (n_lines == 1 || (n_threads > 1 && n_lines < LINES_EACH * n_threads));
+    for (int64_t line = 0; is_chained && line < n_lines; line++) all.before[line] = NOTHING;
+    if (n_threads > 1) share(is_chained ? walk_blocks : walk_lines, &all, n_threads);
+    else if (is_chained) walk_blocks(&all);
+    else walk_lines(&all);
     return 0;
+}
+
+/* --- calls of `c_program.c` --------------------------------------------------------------------- */
+
+enum { SHARED_ELEMENTS = 1 << 15 }; /* for each thread; as in `scan.py` */
+
+/* `n_threads` are there; `how` has n_outer, n, n_inner, and elements of a block (0: lines are not divided). */
+void scan_called(int64_t n_threads, int64_t n, int64_t n_outer, const int64_t *how, char **arrays, const int64_t *steps,
+                 const char *words, const int64_t *folded, int64_t n_same) {
+    (void)n, (void)n_outer, (void)steps, (void)words, (void)folded, (void)n_same;
+    const T *x = (const T *)arrays[0];
+    T *out = (T *)arrays[1];
+    const int64_t most = how[0] * how[1] * how[2] / SHARED_ELEMENTS;
+    if (n_threads > most) n_threads = most > 1 ? most : 1;
+    if (how[3]) long_lines(x, how[0], how[1], how[3], n_threads, out);
+    else if (n_threads > 1) scan_shared(x, how[0], how[1], how[2], n_threads, out);
+    else scan(x, how[0], how[1], how[2], 0, out);
 }
 
 /* For each of `draws`, which rise, the first place where the running sum of x times weights (if given) reaches it;

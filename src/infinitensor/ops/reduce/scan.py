@@ -1,9 +1,9 @@
 """Running sums and products, those of any other word, and differences.
 
 An axis of less than two blocks is scanned by one kernel. A longer one takes two passes: the totals
-of blocks, then each block is scanned after what those before it add up to. A line in one memory is
-walked by all workers in one task, block by block: both passes find a block in cache, so that memory
-is read once. Bits depend on the block only.
+of blocks, then each block is scanned after what those before it add up to. Lines in one memory are
+walked block by block, so that memory is read once: few of them by all workers in one task, many cut
+over tasks. Bits depend on the block only.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ SHORT_BLOCK_ELEMENTS = 1 << 13
 
 SHARED_ELEMENTS = 1 << 15
 """Elements for each of the threads that share running sums: they take longer than to wake one."""
-SIDE_BY_SIDE_BYTES = 256
-"""Bytes of a row that a thread takes at least, where lines are side by side."""
+LINES_EACH = 2
+"""Long lines for each of the threads from which on lines are cut over tasks, not blocks."""
 
 
 def scan_dtype(given: Any, wanted: Any) -> np.dtype[Any]:
@@ -104,11 +104,8 @@ def _signed(xp: Any, x: Any) -> Any:
 
 def _scan_shared(x: Any, out: Any, axis: int, n_threads: int) -> None:
     """Running sums by so many threads: a line is taken by one, so that bits are the same."""
-    n_outer, n, n_inner = _around(x.shape, axis)
-    n_lines = n_outer if n_inner == 1 else n_inner
-    each = max(n_lines // (4 * n_threads), 1 if n_inner == 1 else SIDE_BY_SIDE_BYTES // x.itemsize)
     scan = _loop_over("scan_shared", np, "add", x, out)
-    scan(x, n_outer, n, n_inner, each, n_threads, out)
+    scan(x, *_around(x.shape, axis), n_threads, out)
 
 
 def running_sums(a: np.ndarray, axis: int) -> np.ndarray:
@@ -168,40 +165,43 @@ def _scan_axis(x: Spec, axis: int, word: str, dtype: np.dtype[Any]) -> Call:
     return call(form, Spec(x.shape, dtype), axis=axis, word=word)
 
 
-def _line_kernel(xp: Any, x: Any, out: Any, block: int, n_threads: int) -> None:
-    walk = _loop_over("line", xp, "add", x, out)
+def _lines_kernel(xp: Any, x: Any, out: Any, block: int, n_threads: int) -> None:
+    walk, n = _loop_over("long_lines", xp, "add", x, out), x.shape[-1]
     if walk is not None:
-        carry = np.empty(-(-len(x) // block), x.dtype)
-        carry[0] = -0.0 if x.dtype.kind == "f" else 0  # changes nothing, not even a sign
-        walk(x, len(x), block, n_threads, carry, out)
+        if x.size:
+            walk(x, x.size // n, n, block, n_threads, out)
         return
     before: Any = None
-    for lo in range(0, len(x), block):
-        line = out[lo : lo + block]
-        _scanned(xp, x[lo : lo + block], line, 0, "add")
-        total = line[-1:] + 0
+    for lo in range(0, n, block):
+        part = out[..., lo : lo + block]
+        _scanned(xp, x[..., lo : lo + block], part, x.ndim - 1, "add")
+        total = part[..., -1:] + 0
         if before is not None:
-            line[...] = before + line
+            part[...] = before + part
             total = before + total
         before = total
 
 
 @op(
     "mapped",
-    kernel=_line_kernel,
+    kernel=_lines_kernel,
     scratch_bytes=lambda ins, outs, params: (
-        16 * (ins[0].n_elements // params["block"] + 6 * params["block"] + 8)
+        8 * ins[0].dtype.itemsize * prod(ins[0].shape[:-1]) * (params["block"] + 8)
     ),
     cases=lambda rng: [
         ((rng.standard_normal(50), 8, 2), {}),
         ((rng.integers(-9, 9, 32), 8, 3), {}),
-        ((rng.standard_normal(7).astype("f4"), 8, 1), {}),
+        ((rng.standard_normal((3, 7)).astype("f4"), 8, 1), {}),
+        ((rng.standard_normal((5, 2, 21)), 8, 1), {}),
+        ((rng.standard_normal((3, 40)), 8, 4), {}),
     ],
-    oracle=lambda x, block, n_threads: np.cumsum(x),
+    oracle=lambda x, block, n_threads: np.cumsum(x, -1),
 )
-def _scan_line(x: Spec, block: int, n_threads: int) -> Call:
-    """The running sum of a line that is not cut, by several threads."""
-    form = AxisForm(x.shape, ((0,),), ((0,),), frozenset((0,)))
+def _scan_lines(x: Spec, block: int, n_threads: int) -> Call:
+    """The running sums of lines that are not cut; by several threads they are all one task's."""
+    labels = tuple(range(x.ndim))
+    uncut = frozenset(labels if n_threads > 1 else labels[-1:])
+    form = AxisForm(x.shape, (labels,), (labels,), uncut)
     return call(form, Spec(x.shape, x.dtype), block=block, n_threads=n_threads)
 
 
@@ -363,10 +363,12 @@ def _accumulate(xp: Any, a: Array, axis: int, word: str, dtype: np.dtype[Any]) -
         block //= BLOCKS_AT_A_TIME
     if n < 2 * block or is_ordered:
         return xp._scan_axis(a, axis, word, dtype)
-    if word == "add" and a.shape == (n,) and dtype.kind in "iuf":
-        n_threads = xp.n_hands(2 * n * dtype.itemsize)
-        if n_threads and n < 2 * block * block and dtype.itemsize >= 4:
-            return xp._scan_line(a if a.dtype == dtype else a.astype(dtype), block, n_threads)
+    is_word = dtype.kind in "iuf" and dtype.itemsize >= 4
+    if word == "add" and axis == len(a.shape) - 1 and is_word and n < 2 * block * block:
+        n_hands = xp.n_hands(2 * prod(a.shape) * dtype.itemsize)
+        if n_hands:
+            n_threads = n_hands if prod(a.shape[:axis]) < LINES_EACH * n_hands else 1
+            return xp._scan_lines(a if a.dtype == dtype else a.astype(dtype), block, n_threads)
     totals = xp._scan_totals(a, axis, word, dtype, block)
     carry = xp._accumulate(totals, axis, word, dtype)
     return xp._scan_from(a, carry, axis, word, dtype, block)

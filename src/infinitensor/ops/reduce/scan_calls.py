@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.ir.call_tables import Calls, Form, InC
+from infinitensor.ir.call_tables import BY_ITSELF, Calls, Form, InC
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend.c_loops import compile_loop
 
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 
 class Scanned(InC):
-    """The C of a family of running sums over one axis of tiles that are in C order."""
+    """The C of a family of running sums over one axis of tiles that are in C order; in blocks of
+    so many elements, if not 0."""
 
-    def __init__(self, dtype: np.dtype[Any], axis: int) -> None:
+    def __init__(self, dtype: np.dtype[Any], axis: int, block: int) -> None:
         self._dtype = dtype
         self._axis = axis
+        self._block = block
 
     def calls(self, asked: Operands) -> Calls:
         """One call a task; `CompilerError` where lines are not contiguous."""
@@ -38,8 +40,9 @@ class Scanned(InC):
         each, kind = np.unique(around, axis=0, return_inverse=True)
         of = []
         for how in each.tolist():
-            held = (ctypes.c_int64 * 3)(*how)
-            of.append(Form((address, 0, 0, 0, ctypes.addressof(held), 0, 0, 0), 2, 0, held))
+            held = (ctypes.c_int64 * 4)(*how, self._block)
+            numbers = (address, 1, 0, 0, ctypes.addressof(held), 0, 0, 0)
+            of.append(Form(numbers, 2, 0, held, BY_ITSELF))
         return Calls.one_each(kind, of, (x, out))
 
 
@@ -50,6 +53,6 @@ def _is_in_order(arrays: StridedArrays, itemsize: int) -> bool:
 
 
 @cache
-def scanned(dtype: np.dtype[Any], axis: int) -> Scanned:
+def scanned(dtype: np.dtype[Any], axis: int, block: int = 0) -> Scanned:
     """The C of running sums in a dtype along an axis: families of it are of one kind."""
-    return Scanned(dtype, axis)
+    return Scanned(dtype, axis, block)

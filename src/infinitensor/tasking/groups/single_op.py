@@ -97,17 +97,23 @@ def product_in_c(lowering: Lowering, node: Node, *, is_part: bool = False) -> In
 
 def scan_in_c(lowering: Lowering, node: Node) -> InC | None:
     """The tasks of a running sum as calls that C makes."""
-    if node.op.name != "_scan_axis" or lowering.kind != "cpu" or config.compile == "never":
+    if (
+        node.op.name not in ("_scan_axis", "_scan_lines")
+        or lowering.kind != "cpu"
+        or config.compile == "never"
+    ):
         return None
     params, (operand,) = dict(node.call.params), node.operands
     dtype = node.call.outs[0].dtype
     is_plain = operand.value >= 0 and lowering.graph.specs[operand.value].dtype == dtype
     access = operand.access
-    if params["word"] != "add" or not is_plain or dtype == bool_ or not is_for(dtype):
+    if params.get("word", "add") != "add" or not is_plain or dtype == bool_ or not is_for(dtype):
         return None
     if not lowering.target.compiles or (access is not None and access.part):
         return None
-    return scanned(dtype, params["axis"])
+    return scanned(
+        dtype, params.get("axis", len(node.call.outs[0].shape) - 1), params.get("block", 0)
+    )
 
 
 def locator(
