@@ -52,6 +52,13 @@ int64_t meet(Share share, Room *room, int64_t n_threads) {
   share(stay, room, n_threads);
   return 0;
 }
+
+typedef int64_t (*ShareParts)(void (*)(void *, int64_t), void *, int64_t, int64_t, int64_t);
+static void take_part(void *given, int64_t part) { ((int64_t *)given)[part]++; }
+int64_t add_by_part(ShareParts share, int64_t *done, int64_t n, int64_t n_threads,
+                    int64_t expected_ns) {
+  return share(take_part, done, n, n_threads, expected_ns);
+}
 """
 
 
@@ -61,11 +68,11 @@ class Room(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in ("n_inside", "most", "is_open")]
 
 
-def call(name: str, *args: Any) -> None:
+def call(name: str, *args: Any, by: str = "share") -> None:
     """Call a function of the C source that shares its work."""
     function = getattr(native.library(SOURCE), name)
     function.restype = ctypes.c_int64
-    share = ctypes.c_void_p(threads.share_address())
+    share = ctypes.c_void_p(threads.share_address(by))
     whole = [ctypes.c_int64(value) if type(value) is int else value for value in args]
     function(share, *whole)
 
@@ -87,6 +94,25 @@ def add_to_all(n: int, n_threads: int) -> np.ndarray:
     done = np.zeros(n, np.int64)
     call("add_to_all", ctypes.c_void_p(done.ctypes.data), n, n_threads)
     return done
+
+
+def add_by_part(n: int, n_threads: int, expected_ns: int) -> np.ndarray:
+    """How often each of n numbered parts was done."""
+    done = np.zeros(n, np.int64)
+    call(
+        "add_by_part",
+        ctypes.c_void_p(done.ctypes.data),
+        n,
+        n_threads,
+        expected_ns,
+        by="share_parts",
+    )
+    return done
+
+
+def lateness() -> Any:
+    """How late threads are thought to be: the number in C."""
+    return ctypes.c_int64.in_dll(threads._functions(), "late_ns")
 
 
 def wait_until_ended() -> None:
@@ -138,6 +164,30 @@ def test_every_part_is_done_once_whoever_else_calls(n_callers: int, n_threads: i
         one.join(60)
     assert not wrong
     assert threads.count_threads() <= n_threads - 1
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 16])
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 500])
+def test_every_numbered_part_is_done_once(n: int, n_threads: int) -> None:
+    for expected_ns in (0, 1, 10**9):
+        assert (add_by_part(n, n_threads, expected_ns) == 1).all()
+
+
+def test_little_work_is_shared_unless_threads_are_late() -> None:
+    late = lateness()
+    late.value = 0
+    assert (add_by_part(8, 2, 1000) == 1).all()
+    assert threads.count_threads() == 0  # over before another would be awake
+    late.value = 1_000_000
+    assert (add_by_part(8, 2, 500_000) == 1).all()
+    assert threads.count_threads() == 0
+    assert 990_000 < late.value < 1_000_000  # what was is forgotten little by little
+    assert (add_by_part(8, 2, 50_000_000) == 1).all()
+    assert threads.count_threads() == 1
+    late.value = 0
+    wait_until_ended()
+    assert (add_by_part(8, 2, 500_000) == 1).all()
+    assert threads.count_threads() == 1
 
 
 def test_where_all_threads_are_busy_a_caller_works_alone() -> None:
@@ -268,6 +318,7 @@ def test_calls_are_shared_among_as_many_as_a_session_has_workers(
     try:
         it.config.workers = n_workers
         with it.init("cpu"):
+            lateness().value = 0
             made = numpy_loops.compute(np.sqrt, x)
             assert (made is None) == (n_workers == 1)
             assert threads.count_threads() == n_workers - 1

@@ -2,8 +2,9 @@
 
    Work is a function that any number of threads may run at the same time: each does what it finds left to do, and
    returns when there is no more. Who has some offers it, and does it too; threads that have nothing to do look through
-   the offers. Nobody waits for a thread to begin: where all are busy, work is done by who offered it. Nothing here
-   touches Python. */
+   the offers. Nobody waits for a thread to begin: where all are busy, work is done by who offered it. A thread that has
+   begun and then has to give its core to another process is waited for: who has parts of little work keeps them while
+   that happens. Nothing here touches Python. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -195,4 +196,42 @@ void share(void (*work)(void *), void *given, int64_t n) {
     void *made = offer(work, given, n - 1);
     work(given);
     if (made) withdraw(made);
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+enum { WAKE_NS = 5000, SLOWNESS = 2, MEMORY = 1024 };
+int64_t late_ns; /* that others were later with their parts than who offered them, as it was of late */
+
+typedef struct {
+    void (*run)(void *, int64_t);
+    void *given;
+    int64_t n_parts, next;
+} Parts;
+
+static int64_t run_parts(Parts *parts) {
+    int64_t n = 0;
+    for (int64_t part; (part = ADD(parts->next, 1) - 1) < parts->n_parts; n++) parts->run(parts->given, part);
+    return n;
+}
+
+static void help_with_parts(void *given) { run_parts(given); }
+
+/* Run numbered parts here and in n - 1 other threads; how long one took here. All are done here where that is expected
+   to take so little time (0: nobody knows) that others would come, or end, too late for it. */
+int64_t share_parts(void (*run)(void *, int64_t), void *given, int64_t n_parts, int64_t n, int64_t expected_ns) {
+    Parts parts = {run, given, n_parts, 0};
+    const int64_t late = LOAD(late_ns), begun = now_ns();
+    void *made = 0;
+    if (n > n_parts) n = n_parts;
+    if (n > 1) {
+        if (!expected_ns || expected_ns - expected_ns / n > WAKE_NS + late) made = offer(help_with_parts, &parts, n - 1);
+        else STORE(late_ns, late - late / MEMORY);
+    }
+    const int64_t n_own = run_parts(&parts), ended = now_ns(), each = n_own ? (ended - begun) / n_own : 0;
+    if (!made) return each;
+    withdraw(made);
+    const int64_t waited = now_ns() - ended - each;
+    STORE(late_ns, late + ((waited > 0 ? waited : 0) - late) / SLOWNESS);
+    return each;
 }

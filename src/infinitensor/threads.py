@@ -2,7 +2,8 @@
 
 `threads.c` has them. They start when somebody has work for them, look for more for 50 us when they
 have none, then sleep. Who calls C gives it the addresses of functions: `share` does some work in
-this thread and others; `offer` lets others begin, and `withdraw` waits until they are done.
+this thread and others, `share_parts` does numbered parts, or all of them here where threads are late;
+`offer` lets others begin, and `withdraw` waits until they are done.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ def function_address(name: str) -> int:
     return ctypes.cast(getattr(_functions(), name), ctypes.c_void_p).value or 0
 
 
-def share_address() -> int:
-    """The address of `share`; 0, and a reason in `not_compiled`, where it cannot be had."""
+def share_address(name: str = "share") -> int:
+    """The address of `share` or its kin; 0, and a reason in `not_compiled`, where it cannot be had."""
     try:
-        return function_address("share")
+        return function_address(name)
     except CompilerError as error:
         not_compiled["threads.c"] = str(error)
         return 0

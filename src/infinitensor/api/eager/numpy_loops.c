@@ -20,7 +20,7 @@
 
 typedef struct Job {
     void (*run)(const struct Job *, npy_intp part);
-    npy_intp n_parts, next_part;
+    npy_intp n_parts;
     /* a ufunc */
     PyUFuncGenericFunction loop;
     void *data;
@@ -71,27 +71,38 @@ static void run_part(const Job *job, npy_intp part) {
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
-static void (*share_with_threads)(void (*)(void *), void *, int64_t); /* of `threads.c` */
+static int64_t (*share_parts)(void (*)(void *, int64_t), void *, int64_t, int64_t, int64_t); /* of `threads.c` */
 static const int64_t *n_threads_given;
 
 static npy_intp n_threads(void) {
-    if (!share_with_threads) return 1;
+    if (!share_parts) return 1;
     const int64_t n = __atomic_load_n(n_threads_given, __ATOMIC_RELAXED);
     return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n;
 }
 
-static void take_parts(void *given) {
-    Job *job = given;
-    for (npy_intp part; (part = __atomic_fetch_add(&job->next_part, 1, __ATOMIC_RELAXED)) < job->n_parts;)
-        job->run(job, part);
-}
+static void take_part(void *given, int64_t part) { ((Job *)given)->run(given, part); }
 
-/* Do all parts, here and in other threads. */
-static void share(Job *job) {
-    const npy_intp n = n_threads(), n_parts = job->n_parts;
-    job->next_part = 0;
-    if (n < 2 || n_parts < 2) take_parts(job);
-    else share_with_threads(take_parts, job, n < n_parts ? n : n_parts);
+/* What an element takes in a loop, as it was the last time; by the loop's address. Two that share a place forget each other. */
+enum { KNOWN_TIMES = 256 };
+static struct { uintptr_t loop; int64_t ps; } times[KNOWN_TIMES];
+#define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define SET(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELAXED)
+
+/* Do all parts, of so many elements together, here and in other threads. */
+static void share(Job *job, npy_intp size) {
+    const npy_intp n = n_threads();
+    if (n < 2 || job->n_parts < 2) {
+        for (npy_intp part = 0; part < job->n_parts; part++) job->run(job, part);
+        return;
+    }
+    const uintptr_t loop = job->loop ? (uintptr_t)job->loop : (uintptr_t)job->run;
+    const npy_intp at = (loop >> 4) % KNOWN_TIMES;
+    const int64_t known = GET(times[at].loop) == loop ? GET(times[at].ps) : 0;
+    const int64_t took = share_parts(take_part, job, job->n_parts, n, known * size / 1000);
+    if (!took) return;
+    SET(times[at].loop, loop);
+    const int64_t ps = took * 1000 * job->n_parts / size + 1;
+    SET(times[at].ps, known && ps > 2 * known ? 2 * known : ps); /* this thread may have lost its core meanwhile */
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
@@ -313,7 +324,7 @@ static int run_call(PyObject *what, PyArrayObject *const *ins, int n_in, PyArray
     if (!work.loop || !laid_out(&work, ins, n_in, out)) return 0;
     if (!is_ours && (work.n_parts < 2 || n_threads() < 2)) return 0;
     Py_BEGIN_ALLOW_THREADS
-    share(&work);
+    share(&work, work.n * work.n_rows);
     Py_END_ALLOW_THREADS
     return 1;
 }
@@ -480,13 +491,14 @@ static int is_mask(PyObject *x) {
 static npy_intp count_parts(Job *work, PyArrayObject *mask, npy_intp *starts) {
     work->mask = (const npy_uint8 *)PyArray_DATA(mask);
     work->n = PyArray_SIZE(mask);
+    work->loop = NULL;
     work->starts = starts;
     work->run = count_part;
     work->n_parts = parts_for(work->n);
     if (work->n_parts > MOST_PARTS) work->n_parts = MOST_PARTS;
     if (work->n_parts < 1) work->n_parts = 1;
     starts[0] = 0;
-    share(work);
+    share(work, work->n);
     for (npy_intp part = 0; part < work->n_parts; part++) starts[part + 1] += starts[part];
     return starts[work->n_parts];
 }
@@ -529,7 +541,7 @@ static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     fits = count_parts(&work, mask, starts) * work.width == PyArray_NBYTES(out);
     work.run = work.step == work.width ? BY_WIDTH(choose_, work.width, choose_rows)
                                        : BY_WIDTH(choose_far_, work.width, choose_rows);
-    if (fits) share(&work);
+    if (fits) share(&work, work.n);
     Py_END_ALLOW_THREADS
     return PyBool_FromLong(fits);
 }
@@ -558,18 +570,18 @@ static PyObject *put(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     npy_intp found = count_parts(&work, mask, starts);
     fits = !work.inner[0] || found == wanted;
     work.run = run;
-    if (fits) share(&work);
+    if (fits) share(&work, work.n);
     Py_END_ALLOW_THREADS
     return PyBool_FromLong(fits);
 }
 
-/* use(share, n, halves, bfloat16): addresses of the function that shares work with threads, of their number, the caller
+/* use(share, n, halves, bfloat16): addresses of the function that shares parts with threads, of their number, the caller
    among them, and of the one that finds loops of halves; the number of a dtype. */
 static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_ssize_t share, n, halves;
     if (!PyArg_ParseTuple(args, "nnni", &share, &n, &halves, &bfloat16_type)) return NULL;
     *(Py_ssize_t *)&find_half_loop = halves;
-    *(Py_ssize_t *)&share_with_threads = share;
+    *(Py_ssize_t *)&share_parts = share;
     n_threads_given = (const int64_t *)n;
     Py_RETURN_NONE;
 }

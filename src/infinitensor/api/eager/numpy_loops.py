@@ -64,7 +64,7 @@ def _in_c() -> None:
     module = load_beside(__file__)
     if module is None:
         return
-    module.use(share_address(), number_address(), half_loops_address(), bfloat16.num)
+    module.use(share_address("share_parts"), number_address(), half_loops_address(), bfloat16.num)
     into, compute, count = module.into, module.compute, module.count
     choose, put = module.choose, module.put
 
