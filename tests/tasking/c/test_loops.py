@@ -12,7 +12,7 @@ import infinitensor as it
 from infinitensor import native
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import GroupStep, Input
-from infinitensor.tasking.c.loops import header, source_of
+from infinitensor.tasking.c.loops import MOST_LOOP_STEPS, header, source_of
 from infinitensor.tasking.kernels.c_kernel import compiled_kernel
 
 pytestmark = [
@@ -80,6 +80,49 @@ def test_plain_steps_are_one_loop_and_functions_over_blocks_part_them() -> None:
     parted = source_of(chain("negative", "exp", "square"), [Input(DOUBLE, False, False)], 1)
     assert loops_in(parted) == 2
     assert "block_exp_f64(" in parted
+
+
+def test_many_steps_are_parted_into_loops_of_few() -> None:
+    few = source_of(chain(*["negative"] * MOST_LOOP_STEPS), [Input(DOUBLE, False, False)], 1)
+    many = source_of(chain(*["negative"] * 100), [Input(DOUBLE, False, False)], 1)
+    assert loops_in(few) == 1
+    assert loops_in(many) == 5
+    assert "prefer-vector-width=512" in many
+    assert "prefer-vector-width=512" not in few
+
+
+@pytest.mark.parametrize("n", [3, 1025])
+def test_loops_of_few_steps_give_what_one_of_all_gives(n: int) -> None:
+    words = ["square", "negative", "absolute", "sqrt", "exp", "negative", "tanh"] * 15
+    x = np.random.default_rng(n).uniform(0.2, 3, n)
+    out, wanted = np.empty(n), x
+    run = compiled_kernel(tuple(chain(*words)), (Input(DOUBLE, False, False),), 1)
+    run([x], [out], (n,))
+    for word in words:
+        wanted = getattr(np, word)(wanted)
+    np.testing.assert_allclose(out, wanted, rtol=1e-12)
+
+
+def test_two_values_that_change_in_turns_have_numpys_bits(always: None) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(3000).astype(np.float32) for _ in range(2))
+    with it.init("cpu"):
+        x, y = it.asarray(a), it.asarray(b)
+        total = 0 * x
+        for _ in range(40):
+            y = y * 0.9 + x * 0.1
+            x = x - y * 0.1
+            total += x
+        it.compute(x, y, total)
+        got = [x.numpy(), y.numpy(), total.numpy()]
+    wanted = 0 * a
+    for _ in range(40):
+        b = b * 0.9 + a * 0.1
+        a = a - b * 0.1
+        wanted += a
+    np.testing.assert_array_equal(got[0], a)
+    np.testing.assert_array_equal(got[1], b)
+    np.testing.assert_array_equal(got[2], wanted)
 
 
 def test_what_nobody_reads_is_not_computed() -> None:

@@ -46,6 +46,12 @@ if TYPE_CHECKING:
 C_BLOCK_ELEMENTS = 1024
 """Elements of a block: a handful of them stay in the nearest cache."""
 
+MOST_LOOP_STEPS = 24
+"""Steps of a loop over a block at most; more are parted into several loops."""
+WIDE_VECTORS = """#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC target("prefer-vector-width=512")
+#endif"""
+"""What many steps are computed with: of few, memory takes longer than either width."""
 MOST_KEPT = 16
 """Rows at most that are reduced part by part, in turns."""
 
@@ -85,6 +91,7 @@ class _Body:
     def __init__(self, parts: Sequence[GroupStep], inputs: Sequence[Input]) -> None:
         self.inputs = inputs
         self.values: dict[str, _Value] = {}
+        self.is_long = False
         self.inverses: dict[tuple[str, str], str] = {}
         """The names of inverted divisors, by their texts and types."""
         for k, part in enumerate(parts):
@@ -141,12 +148,46 @@ class _Body:
                 if use in self.values:
                     self.values[use].read_in.add(at)
         self.values = {name: value for name, value in self.values.items() if value.read_in}
+        self.part_long_loops([*wanted, *whole])
         arguments = {use for value in self.values.values() if value.called for use in value.uses}
         self.blocks = {
             name: value
             for name, value in self.values.items()
             if value.called or name in arguments or name in whole or max(value.read_in) > value.loop
         }
+
+    def part_long_loops(self, wanted: Sequence[str]) -> None:
+        """Part loops of many steps into several: a processor looks ahead some hundred instructions,
+        and where one element takes more, each of its steps waits for the one before.
+        """
+        own: list[list[_Value]] = [[] for _ in range(self.n_loops)]
+        for value in self.values.values():
+            if not value.called:
+                own[value.loop].append(value)
+        first = 0
+        moved: dict[int, int] = {}
+        """Of each loop before: the first of those that it becomes."""
+        for loop, values in enumerate(own):
+            moved[loop] = first
+            n_parts = max(1, -(-len(values) // MOST_LOOP_STEPS))
+            for k, value in enumerate(values):
+                value.loop = first + k * n_parts // len(values)
+            first += n_parts
+        self.is_long = first > self.n_loops
+        if not self.is_long:
+            return
+        self.n_loops = first
+        for value in self.values.values():
+            value.read_in.clear()
+            if value.called:
+                value.loop = moved[value.loop]
+        for name in wanted:
+            if name in self.values:
+                self.values[name].read_in.add(self.n_loops - 1)
+        for value in self.values.values():
+            for use in value.uses:
+                if use in self.values:
+                    self.values[use].read_in.add(value.loop - value.called)
 
     def loop_lines(
         self, loop: int, last: Sequence[str], sums: Sequence[tuple[str, str, str]] = ()
@@ -291,6 +332,8 @@ class Source:
         return name
 
     def lines(self) -> Iterator[str]:
+        if self.body.is_long:
+            yield WIDE_VECTORS
         yield from ("#include <math.h>", "#include <stdint.h>", "#include <string.h>")
         if any(value.called for value in self.body.values.values()):
             yield from (header("polynomials.h"), header("vector.h"))
