@@ -2,8 +2,8 @@
    a group runs step by step or compiled.
 
    `like(ufunc, name, number)` is a copy of a ufunc whose loops of float32 and float64 are those of `vector.h` by this
-   name; float16, and bfloat16 (the number of its dtype), are computed in float32 and rounded once. All other loops, the
-   dtype rules and the words of errors are NumPy's.
+   name, and those of complex numbers for what has one; float16, and bfloat16 (the number of its dtype), are computed in
+   float32 and rounded once. All other loops, the dtype rules and the words of errors are NumPy's.
 
    `half_loops()` is the address of a function that knows our loop of a ufunc for halves: of those above, and of
    arithmetic and comparisons (`half_words.h`). */
@@ -24,6 +24,7 @@
 #define LINES(T)
 #define HALVES_AS_FLOATS
 #include "tasking/c/halves.h"
+#include "tasking/c/complex.h"
 #include "ops/table/half_words.h"
 
 #define BLOCK 1024
@@ -50,6 +51,8 @@
     }
 GATHERED(gather_f64, double, double, x) SCATTERED(scatter_f64, double, double, x)
 GATHERED(gather_f32, float, float, x) SCATTERED(scatter_f32, float, float, x)
+GATHERED(gather_c128, complex128, complex128, x) SCATTERED(scatter_c128, complex128, complex128, x)
+GATHERED(gather_c64, complex64, complex64, x) SCATTERED(scatter_c64, complex64, complex64, x)
 
 /* Halves side by side, as floats and back, as many at a time as the processor converts; then those that are left. */
 static void widen_f16(const float16 *from, float *to, npy_intp n) {
@@ -105,7 +108,9 @@ SCATTERED(scatter_truth, npy_bool, npy_bool, x)
 typedef struct {
     const char *name;
     int n_args;
-    void *f32, *f64;
+    void *f32, *f64;  /* NULL: NumPy's */
+    void *c64, *c128; /* what makes complex numbers of complex numbers */
+    PyUFuncGenericFunction size_c64, size_c128; /* what makes reals of them: the loops themselves */
 } Function;
 
 #define LOOP(kind, T, width, function)                                                              \
@@ -129,6 +134,30 @@ LOOP(f64, double, 8, f64)
 LOOP(f32, float, 4, f32)
 LOOP(f16, float, 2, f32)
 LOOP(b16, float, 2, f32)
+LOOP(c128, complex128, 16, c128)
+LOOP(c64, complex64, 8, c64)
+
+/* The sizes of complex numbers, as generated code has them: of their parts. */
+#define SIZES(kind, C, T, real)                                                                     \
+    static void size_##kind(char **at, npy_intp const *n, npy_intp const *steps, void *data) {      \
+        T x[BLOCK], y[BLOCK], made[BLOCK];                                                          \
+        (void)data;                                                                                 \
+        for (npy_intp i = 0; i < *n; i += BLOCK) {                                                  \
+            const npy_intp m = *n - i < BLOCK ? *n - i : BLOCK, step = steps[0];                    \
+            const char *in = at[0] + i * step;                                                      \
+            char *out = at[1] + i * steps[1];                                                       \
+            T *into = steps[1] == sizeof(T) && out != in ? (T *)out : made;                         \
+            if (step == sizeof(C))                                                                  \
+                for (npy_intp j = 0; j < m; j++) x[j] = ((const T *)in)[2 * j], y[j] = ((const T *)in)[2 * j + 1]; \
+            else                                                                                    \
+                for (npy_intp j = 0; j < m; j++)                                                    \
+                    x[j] = ((const T *)(in + j * step))[0], y[j] = ((const T *)(in + j * step))[1]; \
+            block_size_##real(x, y, into, m);                                                       \
+            if (into == made) scatter_##real(made, out, steps[1], m);                               \
+        }                                                                                           \
+    }
+SIZES(c64, complex64, float, f32)
+SIZES(c128, complex128, double, f64)
 
 #define WORD_LOOP(kind)                                                                             \
     static void word_##kind(char **at, npy_intp const *n, npy_intp const *steps, void *data) {      \
@@ -148,20 +177,33 @@ LOOP(b16, float, 2, f32)
 WORD_LOOP(f16)
 WORD_LOOP(b16)
 
-#define OF(name, n_args) {#name, n_args, (void *)block_##name##_f32, (void *)block_##name##_f64}
+#define BLOCKS(name, kind, narrow, wide) .kind##narrow = (void *)block_##name##_##kind##narrow, \
+                                         .kind##wide = (void *)block_##name##_##kind##wide
+#define OF(name, n_args) {#name, n_args, BLOCKS(name, f, 32, 64)}
 static const Function functions[] = {
-    OF(exp, 1), OF(exp2, 1), OF(expm1, 1), OF(log, 1), OF(log2, 1), OF(log10, 1), OF(log1p, 1), OF(sin, 1), OF(cos, 1),
+    {"exp", 1, BLOCKS(exp, f, 32, 64), BLOCKS(exp, c, 64, 128)},
+    {"absolute", 1, .size_c64 = size_c64, .size_c128 = size_c128},
+    OF(exp2, 1), OF(expm1, 1), OF(log, 1), OF(log2, 1), OF(log10, 1), OF(log1p, 1), OF(sin, 1), OF(cos, 1),
     OF(tan, 1), OF(sinh, 1), OF(cosh, 1), OF(tanh, 1), OF(asin, 1), OF(acos, 1), OF(atan, 1), OF(asinh, 1),
     OF(acosh, 1), OF(atanh, 1), OF(cbrt, 1), OF(pow, 2), OF(hypot, 2), OF(atan2, 2),
 };
 
 /* --- ufuncs ----------------------------------------------------------------------------------- */
 
-static PyUFuncGenericFunction loop_of(int type) {
+/* Our loop for operands and a result of these dtypes, or NULL. */
+static PyUFuncGenericFunction loop_of(const Function *f, const char *types, int n_args) {
+    for (int k = 1; k < n_args; k++)
+        if (types[k] != types[0]) return NULL;
+    const char type = types[0], made = types[n_args];
+    if (f->size_c64 && type == NPY_CFLOAT && made == NPY_FLOAT) return f->size_c64;
+    if (f->size_c128 && type == NPY_CDOUBLE && made == NPY_DOUBLE) return f->size_c128;
+    if (made != type) return NULL;
     switch (type) {
-    case NPY_HALF: return loop_f16;
-    case NPY_FLOAT: return loop_f32;
-    case NPY_DOUBLE: return loop_f64;
+    case NPY_HALF: return f->f32 ? loop_f16 : NULL;
+    case NPY_FLOAT: return f->f32 ? loop_f32 : NULL;
+    case NPY_DOUBLE: return f->f64 ? loop_f64 : NULL;
+    case NPY_CFLOAT: return f->c64 ? loop_c64 : NULL;
+    case NPY_CDOUBLE: return f->c128 ? loop_c128 : NULL;
     default: return NULL;
     }
 }
@@ -175,9 +217,7 @@ static PyObject *copied(PyUFuncObject *old, const Function *function) {
     if (!loops || !data || !types) return free(loops), free(data), free(types), PyErr_NoMemory();
     memcpy(types, old->types, n * width);
     for (size_t i = 0; i < n; i++) {
-        PyUFuncGenericFunction ours = loop_of(types[i * width]);
-        for (size_t k = 1; ours && k < width; k++)
-            if (types[i * width + k] != types[i * width]) ours = NULL;
+        PyUFuncGenericFunction ours = loop_of(function, types + i * width, old->nin);
         loops[i] = ours ? ours : old->functions[i];
         data[i] = ours ? (void *)function : old->data ? old->data[i] : NULL;
     }
@@ -197,6 +237,15 @@ static int has_float32(const PyUFuncObject *old) {
 static struct { const PyUFuncObject *ufunc; const Function *function; } copies[sizeof functions / sizeof *functions];
 static size_t n_copies;
 
+/* What a ufunc is of halves, if it is arithmetic or a comparison. */
+static const HalfWord *half_word_of(const PyUFuncObject *ufunc) {
+    for (size_t i = 0; i < sizeof half_words / sizeof *half_words; i++) {
+        const HalfWord *word = half_words + i;
+        if (word->n_args == ufunc->nin && ufunc->nout == 1 && !strcmp(word->name, ufunc->name)) return word;
+    }
+    return NULL;
+}
+
 /* Our loop of a ufunc of NumPy's, or of a copy, all of whose operands are halves: 1 if it makes halves, 2 if truth
    values, 0 if there is none. */
 static int find_half_loop(const PyUFuncObject *ufunc, int is_bfloat16, PyUFuncGenericFunction *loop, void **data) {
@@ -206,14 +255,11 @@ static int find_half_loop(const PyUFuncObject *ufunc, int is_bfloat16, PyUFuncGe
         *data = (void *)copies[i].function;
         return 1;
     }
-    for (size_t i = 0; i < sizeof half_words / sizeof *half_words; i++) {
-        const HalfWord *word = half_words + i;
-        if (word->n_args != ufunc->nin || ufunc->nout != 1 || strcmp(word->name, ufunc->name)) continue;
-        *loop = is_bfloat16 ? word_b16 : word_f16;
-        *data = (void *)word;
-        return word->made == TRUTH ? 2 : 1;
-    }
-    return 0;
+    const HalfWord *word = half_word_of(ufunc);
+    if (!word) return 0;
+    *loop = is_bfloat16 ? word_b16 : word_f16;
+    *data = (void *)word;
+    return word->made == TRUTH ? 2 : 1;
 }
 
 static PyObject *half_loops(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
@@ -231,9 +277,12 @@ static PyObject *like(PyObject *module, PyObject *args) {
         if (strcmp(function->name, name) || function->n_args != old->nin || old->nout != 1) continue;
         PyObject *made = copied(old, function);
         const int types[3] = {number, number, number};
-        if (made && has_float32(old) && PyUFunc_RegisterLoopForType((PyUFuncObject *)made, number, loop_b16, types, (void *)function) < 0)
+        const HalfWord *word = function->f32 ? NULL : half_word_of(old); /* NumPy's ufunc has one of ml_dtypes */
+        PyUFuncGenericFunction of_bfloat16 = word ? word_b16 : function->f32 && has_float32(old) ? loop_b16 : NULL;
+        void *given = word ? (void *)word : (void *)function;
+        if (made && of_bfloat16 && PyUFunc_RegisterLoopForType((PyUFuncObject *)made, number, of_bfloat16, types, given) < 0)
             Py_CLEAR(made);
-        if (made && has_float32(old) && n_copies < sizeof copies / sizeof *copies) {
+        if (made && of_bfloat16 == loop_b16 && n_copies < sizeof copies / sizeof *copies) {
             copies[n_copies].ufunc = (PyUFuncObject *)made;
             copies[n_copies++].function = function;
         }

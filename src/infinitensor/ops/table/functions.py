@@ -32,7 +32,7 @@ def half_loops_address() -> int:
 
 
 def as_generated(ufunc: np.ufunc, block: str) -> np.ufunc:
-    """A ufunc with the loops of a function of `tasking/c/vector.h`.
+    """A ufunc with the loops of a function of `tasking/c/vector.h`, or of `complex.h`.
 
     >>> import numpy as np
     >>> exp = as_generated(np.exp, "exp")

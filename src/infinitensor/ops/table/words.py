@@ -86,7 +86,9 @@ class Word:
     triton: Mapping[str, str] = field(default_factory=dict)
     float32: Float32 = Float32()
     exact: bool = True
-    """Whether generated C has the bits of its function on CPUs, for real numbers."""
+    """Whether generated C has the bits of its function on CPUs."""
+    exact_complex: bool = True
+    """The same of complex numbers."""
     as_torch: bool = True
     """Whether Triton has the bits of torch's function on a GPU: both call CUDA's library, but what
     that leaves to the compiler to contract is contracted only in torch."""
@@ -197,10 +199,12 @@ def _clip_triton(kinds: str) -> str:
     return _larger_triton(f"({_larger_triton('{x}', '{y}', '>=', kinds)})", "{z}", "<=", kinds)
 
 
-def _function(name: str, n_args: int = 1, as_torch: bool = True) -> dict[str, Any]:
+def _function(
+    name: str, n_args: int = 1, as_torch: bool = True, of_complex: bool = False
+) -> dict[str, Any]:
     """A function over blocks in C, and of CUDA's own library in Triton, both of this name."""
     return {
-        "c": {"f": Block(name)},
+        "c": {"fc" if of_complex else "f": Block(name)},
         "triton": _libdevice(name, n_args),
         "as_torch": as_torch,
     }
@@ -246,6 +250,7 @@ word(
     names="divide true_divide",
     one_call=True,
     c={"f": "({x} / {y})", "c": "div_{T}({x}, {y})"},
+    exact_complex=False,  # where NumPy was compiled to contract sums of products, its bits differ
     triton={"f": "{x} / {y}"},
     float32=Float32("tl.div_rn({x}, {y})", "quotient({x}, {y})", checks_x=True),
 )
@@ -385,7 +390,7 @@ word(
         "i": "({T})({x} < 0 ? -{x} : {x})",
         "u": "{x}",
         "f": "fabs{f}({x})",
-        "c": Block("hypot", ("(__real__ {x})", "(__imag__ {x})")),
+        "c": Block("size", ("(__real__ {x})", "(__imag__ {x})")),
     },
     triton={"iuf": "tl.abs({x})"},
     gives="real",
@@ -471,7 +476,7 @@ word(
     "exp",
     "e ** x.",
     one_call=True,
-    **_function("exp"),
+    **_function("exp", of_complex=True),
     float32=Float32(fused="tl.exp({x})"),  # 2 to the power of a product that was rounded
 )
 word("exp2", "2 ** x.", **_function("exp2"))
@@ -732,9 +737,11 @@ word("cast", n_args=1, numpy=_cast, torch=on_torch.cast)  # a step by itself: ge
 def _on_cpu(each: Word) -> Eager:
     """A word as NumPy's function or, of those over blocks, with the loops of generated code."""
     block = each.c.get("f")
-    if isinstance(block, Block) and isinstance(each.numpy, np.ufunc):
+    if not isinstance(each.numpy, np.ufunc):
+        return each.numpy
+    if isinstance(block, Block):
         return as_generated(each.numpy, block.name)
-    return each.numpy
+    return as_generated(each.numpy, each.name) if each.calls_block("c") else each.numpy
 
 
 EAGER: dict[str, dict[str, Eager]] = {

@@ -15,15 +15,15 @@ LINES(complex128)
     const T a = __real__ x, b = __imag__ x, c = __real__ y, d = __imag__ y;             \
     return __builtin_complex(PRODUCT(fma, a, c, -(b * d)), PRODUCT(fma, a, d, b * c));  \
   }                                                                                     \
+  /* without branches, so that loops are vectorised */                                  \
   __attribute__((unused)) static inline C div_##C(C x, C y) {                           \
     const T a = __real__ x, b = __imag__ x, c = __real__ y, d = __imag__ y;             \
-    if (fabs(c) >= fabs(d)) {                                                           \
-      if (c == 0 && d == 0) return __builtin_complex(a / fabs(c), b / fabs(c));         \
-      const T ratio = d / c, scale = 1 / (c + d * ratio);                               \
-      return __builtin_complex((a + b * ratio) * scale, (b - a * ratio) * scale);       \
-    }                                                                                   \
-    const T ratio = c / d, scale = 1 / (d + c * ratio);                                 \
-    return __builtin_complex((a * ratio + b) * scale, (b * ratio - a) * scale);         \
+    const int is_real = fabs(c) >= fabs(d), is_zero = c == 0 && d == 0;                 \
+    const T most = is_real ? c : d, least = is_real ? d : c, ratio = least / most;      \
+    const T up = is_real ? a : b, down = is_real ? b : a, part = up * ratio;            \
+    const T real = up + down * ratio, imag = is_real ? down - part : part - down;       \
+    const T scale = 1 / (is_zero ? fabs(c) : most + least * ratio);                     \
+    return __builtin_complex((is_zero ? a : real) * scale, (is_zero ? b : imag) * scale); \
   }
 COMPLEX(complex64, float, fmaf, fabsf)
 COMPLEX(complex128, double, fma, fabs)

@@ -125,7 +125,7 @@ class _Body:
                 text = argument
             blocks.append(text)
         made = f"b{len(self.values)}"
-        kind = f"f{8 * wide.itemsize}"
+        kind = f"{'c' if wide.kind == 'c' else 'f'}{8 * wide.itemsize}"
         self.add(made, wide, f"block_{name}_{kind}({', '.join(blocks)}, {made}, m);", call=True)
         self.values[made].uses = tuple(blocks)
         return made

@@ -346,6 +346,40 @@ INLINE double acos_f64(double x) {
   return a < 0.5 ? near : low;
 }
 
+/* sin(x) and cos(x) of what is in range, of one reduction */
+INLINE void circle_f64(double x, double *s, double *c) {
+  REDUCE_f64(x)
+  const double sine = sine_f64(r, away), cosine = cosine_f64(r, away);
+  *s = of_bits_f64(bits_f64(quarter & 1 ? cosine : sine) ^ ((quarter & 2) << 62));
+  *c = of_bits_f64(bits_f64(quarter & 1 ? sine : cosine) ^ (((quarter + 1) & 2) << 62));
+}
+INLINE void circle_f32(float x, float *s, float *c) {
+  REDUCE_f32(x)
+  const float sine = sine_f32(r, away), cosine = cosine_f32(r, away);
+  *s = of_bits_f32(bits_f32(quarter & 1 ? cosine : sine) ^ ((quarter & 2) << 30));
+  *c = of_bits_f32(bits_f32(quarter & 1 ? sine : cosine) ^ (((quarter + 1) & 2) << 30));
+}
+
+/* exp(x + iy); of large parts, and of what is not finite, the C library's afterwards */
+#define BLOCK_EXP(name, T, circle, exp_near, fabs, most, widest, libm)                     \
+  __attribute__((noinline, unused)) static void block_exp_##name(                          \
+      const T _Complex *a, T _Complex *r, int64_t n) {                                     \
+    int32_t any = 0;                                                                       \
+    _Pragma("GCC ivdep") for (int64_t i = 0; i < n; ++i) {                                 \
+      const T x = __real__ a[i], y = __imag__ a[i];                                        \
+      T s, c;                                                                              \
+      circle(y, &s, &c);                                                                   \
+      const T e = exp_near(x);                                                             \
+      any |= !(fabs(x) < most) | !(fabs(y) <= widest);                                     \
+      r[i] = __builtin_complex(e * c, y == 0 ? y : e * s);                                 \
+    }                                                                                      \
+    if (any)                                                                               \
+      for (int64_t i = 0; i < n; ++i)                                                      \
+        if (!(fabs(__real__ a[i]) < most) | !(fabs(__imag__ a[i]) <= widest)) r[i] = libm(a[i]); \
+  }
+
+BLOCK_EXP(c128, double, circle_f64, exp_near_f64, fabs, 708.0, 0x1p30, __builtin_cexp)
+BLOCK_EXP(c64, float, circle_f32, exp_near_f32, fabsf, 87.0f, 0x1p15f, __builtin_cexpf)
 BLOCK_NEAR(exp_f64, double, uint64_t, exp_near_f64(x), 708.0, exp_f64(x, 0))
 BLOCK_NEAR(exp_f32, float, uint32_t, exp_near_f32(x), 87.0f, exp_f32(x))
 OVER_BLOCK(exp2_f64, double, exp2_f64(x))
@@ -390,14 +424,25 @@ INLINE int32_t is_far_f64(double x, double y) {
   return !((most > 0x1p-400 || most == 0) && most < 0x1p500);
 }
 BLOCK2_BUT(hypot_f64, double, sqrt(fma(x, x, y * y)), is_far_f64(x, y), hypot)
+/* sizes of complex numbers: the C library's where squares leave the range */
+INLINE int32_t is_far_f32(float x, float y) {
+  const float p = fabsf(x), q = fabsf(y), most = p > q ? p : q;
+  return !((most > 0x1p-45f || most == 0) && most < 0x1p62f);
+}
+BLOCK2_BUT(size_f32, float, sqrtf(fmaf(x, x, y * y)), is_far_f32(x, y), hypotf)
+#define block_size_f64 block_hypot_f64
 
 #else
 
+OVER_BLOCK(exp_c64, float _Complex, __builtin_cexpf(x))
+OVER_BLOCK(exp_c128, double _Complex, __builtin_cexp(x))
 #define LIBM(name) OVER_BLOCK(name##_f64, double, name(x)) OVER_BLOCK(name##_f32, float, name##f(x))
 LIBM(exp) LIBM(exp2) LIBM(expm1) LIBM(log) LIBM(log2) LIBM(log10) LIBM(log1p) LIBM(sin) LIBM(cos)
 LIBM(tan) LIBM(sinh) LIBM(cosh) LIBM(tanh) LIBM(atan) LIBM(asin) LIBM(acos)
 OVER_BLOCK2(hypot_f32, float, hypotf(x, y))
 OVER_BLOCK2(hypot_f64, double, hypot(x, y))
+#define block_size_f32 block_hypot_f32
+#define block_size_f64 block_hypot_f64
 OVER_BLOCK2(pow_f32, float, powf(x, y))
 
 #endif

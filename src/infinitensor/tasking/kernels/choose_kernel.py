@@ -319,11 +319,15 @@ def _is_as_torch(step: Step) -> bool:
 def _is_exact_node(node: Node, tools: Tools) -> bool:
     """Whether generated code has the bits of a step: NumPy's, or those of the same function."""
     op = node.op
-    if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in node.call.loop):
+    if op.kind != "elementwise":
         return False
-    if not all(WORDS[word].exact for word in op.expression.words()):
+    words = [WORDS[word] for word in op.expression.words()]
+    is_complex = any(dtype.kind == "c" for dtype in node.call.loop)
+    if not all(word.exact and (word.exact_complex or not is_complex) for word in words):
         return False
-    return (tools.has_functions and tools.has_compiler) or not _calls_blocks(op, "f")
+    if tools.has_functions and tools.has_compiler:
+        return True
+    return not is_complex and not _calls_blocks(op, "f")
 
 
 def _has_halves(node: Node) -> bool:
