@@ -13,8 +13,14 @@ from tests.ir.sessions import strict
 from tests.ops.programs import Cut, check_cases, ops_of
 
 import infinitensor as it
+from infinitensor import native
 from infinitensor.dtypes import NUMPYS
-from infinitensor.ops.sorting.sort import sort_into, split_positions
+from infinitensor.ops.sorting.sort import (
+    order_by_numbers,
+    sort_into,
+    sorted_order,
+    split_positions,
+)
 
 STEPS = [1, 2, 7, 1000]
 
@@ -164,3 +170,35 @@ def test_a_long_axis_that_is_not_the_last_is_merged_where_it_is_contiguous() -> 
     with strict("cpu", 300):
         made = it.argpartition(it.asarray(x), 5, axis=0).numpy()
     np.testing.assert_array_equal(made, np.argsort(x, 0))
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
+@pytest.mark.parametrize("n", [1, 2, 33, 3000])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u8", "i4", "u4", "i2", "u1"])
+def test_numbers_of_key_and_place_give_the_stable_order(dtype: str, n: int) -> None:
+    rng = np.random.default_rng(n)
+    if dtype[0] == "f":
+        holes = rng.choice([np.nan, -0.0, 0.0, np.inf, -np.inf, 1.0], (3, n))
+        wide = np.exp(20 * rng.standard_normal((3, n)))
+        close = np.where(rng.random((3, n)) < 0.1, -1e30, 1 + 1e-13 * rng.standard_normal((3, n)))
+        given = [a.astype(dtype) for a in (holes, wide, close)]
+    else:
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        given = [rng.integers(least, high, (3, n), dtype=dtype) for high in (least + 5, most)]
+    for x in given:
+        wanted = np.argsort(x, axis=1, kind="stable")
+        order, values = np.empty(x.shape, np.int64), np.empty_like(x)
+        if order_by_numbers(x, values, order, 7):
+            np.testing.assert_array_equal(order, wanted + 7)
+            assert values.tobytes() == np.take_along_axis(x, wanted, 1).tobytes()
+        np.testing.assert_array_equal(sorted_order(np, x, 1), wanted)
+        across = np.asfortranarray(x)
+        np.testing.assert_array_equal(sorted_order(np, across.T, 0), wanted.T)
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
+def test_lines_of_keys_that_are_alike_but_for_their_last_bits_are_ordered_otherwise() -> None:
+    x = np.array([-1.0] + [1.0 + k * 2.0**-52 for k in range(5000, 0, -1)])
+    order = np.empty(x.shape, np.int64)
+    assert not order_by_numbers(x, None, order)
+    np.testing.assert_array_equal(sorted_order(np, x, 0), np.argsort(x, kind="stable"))

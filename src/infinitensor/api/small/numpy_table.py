@@ -18,10 +18,10 @@ from infinitensor.api.small.small_sums import (
 )
 from infinitensor.config import config
 from infinitensor.dtypes import float16
-from infinitensor.fixed_c import HERE
 from infinitensor.ops.backend import blas
 from infinitensor.ops.move import moved_rows
 from infinitensor.ops.reduce.scan import running_sums
+from infinitensor.ops.sorting.sort import has_quick_order, order_by_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,9 +125,6 @@ FEW_ADDED = 1 << 11
 """Elements up to which running sums take NumPy less than the start of ours."""
 FEW_SORTED = 1 << 11
 """Elements up to which a stable sort takes NumPy less than what has to be done around another."""
-LONG_SORTED = 1 << 8
-"""Elements of a line of doubles from which one that is not stable gains more than it costs."""
-_MOST_KEY = np.int32(0x7FFFFFFF)
 LINE = 1 << 13
 """Elements of a line that a running sum takes one after the other; longer ones are cut."""
 
@@ -176,35 +173,15 @@ def _cumsum(a: Any, axis: Any = None) -> Any:
 
 
 def _argsort(a: Any, axis: Any = -1) -> Any:
-    """`np.argsort`, stable: by NumPy's quicker ways, which are not, where that can be helped."""
-    if a.size < FEW_SORTED or type(axis) is not int or not -a.ndim <= axis < a.ndim:
+    """`np.argsort`, stable: by a quicker sort, of numbers of key and place, where that pays."""
+    is_plain = type(axis) is int and -a.ndim <= axis < a.ndim and a.dtype.kind in "iuf"
+    if a.size < FEW_SORTED or not is_plain or not (has_quick_order() or a.dtype.itemsize == 4):
         return np.argsort(a, axis, "stable")
-    axis %= a.ndim
-    if a.dtype == np.int32 or a.dtype == np.float32:
-        return _argsort_packed(a, axis)
-    if a.dtype == np.float64 and a.shape[axis] >= LONG_SORTED and HERE == "x86_64":
-        made = np.argsort(a, axis)
-        ordered = np.moveaxis(np.take_along_axis(a, made, axis), axis, 0)
-        if (ordered[1:] > ordered[:-1]).all():  # nothing equal to another, and no NaN
-            return made
+    lines = np.ascontiguousarray(a if a.ndim == 1 else a.swapaxes(axis, -1))
+    order = np.empty(lines.shape, np.int64)
+    if order_by_numbers(lines, None, order):
+        return np.ascontiguousarray(order if a.ndim == 1 else order.swapaxes(axis, -1))
     return np.argsort(a, axis, "stable")
-
-
-def _argsort_packed(a: Any, axis: int) -> Any:
-    """The same of elements of 32 bits, sorted as the upper half of integers above their indices.
-
-    Both zeros are equal, and NaN comes last.
-    """
-    keys = a
-    if a.dtype.kind == "f":
-        bits = (a + np.float32(0)).view(np.int32)
-        keys = np.where(a == a, bits ^ ((bits >> 31) & _MOST_KEY), _MOST_KEY)
-    made = np.empty(a.shape, np.int64)
-    np.left_shift(keys, 32, out=made, dtype=np.int64)
-    made |= np.arange(a.shape[axis]).reshape((-1,) + (1,) * (a.ndim - 1 - axis))
-    made.sort(axis)
-    made &= 0xFFFFFFFF
-    return made
 
 
 def _unique(a: Any) -> Any:

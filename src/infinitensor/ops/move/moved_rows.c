@@ -229,6 +229,26 @@ static void take_rows(const Work *work, int64_t from, int64_t to) {
     if (wrong) __atomic_store_n(&((Work *)work)->wrong, 1, __ATOMIC_RELAXED);
 }
 
+/* Units are indices, each for an element of some row of its own x. */
+static void take_along_line(const Work *work, int64_t from, int64_t to) {
+    const int64_t size = work->n_rows, n_read = work->n_read, *index = work->index, step = size * work->width;
+    const char *x = work->x + from / n_read * step;
+    char *out = work->out;
+    int64_t left = n_read - from % n_read;
+    uint64_t wrong = 0;
+#define MOVE(w)                                                   \
+    for (int64_t i = from; i < to; i++) {                         \
+        const int64_t place = PLACE(i);                           \
+        const int is_out = (uint64_t)place >= (uint64_t)size;     \
+        wrong |= is_out;                                          \
+        memcpy(out + i * (w), x + (is_out ? 0 : place) * (w), w); \
+        if (--left == 0) left = n_read, x += step;                \
+    }
+    BY_WIDTH(MOVE, work->width)
+#undef MOVE
+    if (wrong) __atomic_store_n(&((Work *)work)->wrong, 1, __ATOMIC_RELAXED);
+}
+
 /* Units are rows of `inner` indices, each for the element beside it of some row of its own x. */
 static void take_along_rows(const Work *work, int64_t from, int64_t to) {
     const int64_t size = work->n_rows, inner = work->inner;
@@ -296,10 +316,11 @@ static PyObject *take_along(PyObject *Py_UNUSED(module), PyObject *const *args, 
     if (PyArray_NDIM(index) != n_axes || !PyArray_SAMESHAPE(index, out)) Py_RETURN_FALSE;
     for (int a = 0; a < n_axes; a++)
         if (a != axis && PyArray_DIM(x, a) != PyArray_DIM(index, a)) Py_RETURN_FALSE;
-    Work work = {.run = take_along_rows, .x = PyArray_BYTES(x), .index = PyArray_DATA(index), .out = PyArray_BYTES(out)};
+    Work work = {.x = PyArray_BYTES(x), .index = PyArray_DATA(index), .out = PyArray_BYTES(out)};
     work.n_rows = PyArray_DIM(x, axis);
     work.n_read = PyArray_DIM(index, axis);
     work.inner = product(x, axis + 1, n_axes);
+    work.run = work.inner == 1 ? take_along_line : take_along_rows;
     work.width = PyArray_ITEMSIZE(x);
     const int64_t n = PyArray_SIZE(index);
     return read_all(&work, n / work.inner, n * (work.width + 8));

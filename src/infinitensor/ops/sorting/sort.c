@@ -1,4 +1,4 @@
-/* Sorting by radix, short lines by a network, and merging of sorted runs by rank. With an index -0.0 and 0.0 are equal, so that the order is
+/* Sorting by radix, short lines by a network, order by numbers of key and place, and merging of sorted runs by rank. With an index -0.0 and 0.0 are equal, so that the order is
    stable; without one -0.0 comes first. */
 
 #include "keys.c"
@@ -142,6 +142,63 @@ int64_t argsort_lines(const T *x, int64_t n_lines, int64_t n, T *values, int64_t
         }
     }
     return 0;
+}
+
+/* --- numbers of key and place ------------------------------------------------------------------ */
+
+/* Each element's key above its place in the line, as one number, so that whoever sorts numbers finds the stable order.
+   Keys count from the least of a line; where they are still too long their last bits are lost: `is_exact` says of which
+   lines they are not. */
+int64_t pack_lines(const T *x, int64_t n_lines, int64_t n, uint64_t *packed, uint8_t *is_exact) {
+    int place_bits = 0;
+    while ((int64_t)1 << place_bits < n) place_bits++;
+    for (int64_t line = 0; line < n_lines; line++, x += n, packed += n) {
+        U low = (U)~(U)0, high = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const U key = stable_key_of(x[i]);
+            low = key < low ? key : low;
+            high = key > high ? key : high;
+        }
+        int lost = 0;
+        while ((uint64_t)(high - low) >> lost >> (63 - place_bits) >> 1) lost++;
+        is_exact[line] = lost == 0;
+        for (int64_t i = 0; i < n; i++)
+            packed[i] = (uint64_t)(U)(stable_key_of(x[i]) - low) >> lost << place_bits | (uint64_t)i;
+    }
+    return 0;
+}
+
+/* The stable order of each line, `first` added, from its sorted numbers, which are in `order`, and the sorted values,
+   unless `values` is NULL. Keys that lost bits are put in order among neighbours; 0 where that takes many steps. */
+int64_t unpack_lines(const T *x, int64_t n_lines, int64_t n, const uint8_t *is_exact, T *values, int64_t *order,
+                     int64_t first) {
+    enum { MOST_STEPS = 8 }; /* an element, on average of a line */
+    int place_bits = 0;
+    while ((int64_t)1 << place_bits < n) place_bits++;
+    const int64_t places = ((int64_t)1 << place_bits) - 1;
+    for (int64_t line = 0; line < n_lines; line++, x += n, order += n) {
+        for (int64_t i = 0; i < n; i++) order[i] &= places;
+        int64_t steps = 0;
+        U before = is_exact[line] ? 0 : stable_key_of(x[order[0]]);
+        for (int64_t i = 1; i < n && !is_exact[line]; i++) {
+            const int64_t place = order[i];
+            const U key = stable_key_of(x[place]);
+            if (key >= before) {
+                before = key;
+                continue;
+            }
+            int64_t at = i;
+            for (; at > 0 && stable_key_of(x[order[at - 1]]) > key; at--) order[at] = order[at - 1];
+            order[at] = place;
+            if ((steps += i - at) > MOST_STEPS * n) return 0;
+        }
+        if (values) {
+            for (int64_t i = 0; i < n; i++) values[i] = x[order[i]];
+            values += n;
+        }
+        for (int64_t i = 0; first && i < n; i++) order[i] += first;
+    }
+    return 1;
 }
 
 /* --- merging --------------------------------------------------------------------------------- */

@@ -3,7 +3,8 @@
 An axis of less than two blocks is sorted by one kernel. A longer one is sorted in runs of a block,
 and each piece of the result is then merged from the parts of the runs that belong to its ranks.
 On CPUs both are loops in C (`sort.c`), or NumPy's sort where there is no compiler; where NumPy
-sorts by vectors it sorts the runs. Short lines are sorted by a network, many at a time.
+sorts by vectors it sorts the runs, and for their order numbers of a key and a place. Short lines
+are sorted by a network, many at a time.
 """
 
 from __future__ import annotations
@@ -151,10 +152,12 @@ def _order_zeros(x: Array, axis: int) -> None:
         zeros[:n_negative], zeros[n_negative:] = -0.0, 0.0
 
 
-def sorted_order(xp: Any, x: Any, axis: int, values: Any = None, first: int = 0) -> Any:
+def sorted_order(
+    xp: Any, x: Any, axis: int, values: Any = None, first: int = 0, into: Any = None
+) -> Any:
     """Where each value of the sorted line comes from, equal ones in their order, plus `first`.
 
-    The sorted values are put into `values`, if given.
+    The sorted values are put into `values`, if given; the order is put into `into`, or is new.
     """
     argsort_lines = loop("sort", "argsort_lines", x.dtype) if xp is np else None
     if argsort_lines is None:
@@ -163,19 +166,61 @@ def sorted_order(xp: Any, x: Any, axis: int, values: Any = None, first: int = 0)
             values[...] = np.take_along_axis(x, order, axis)
         elif values is not None:
             as_signed(values)[...] = as_signed(x).take_along_dim(order, axis)
-        return order + first if first else order
+        order = order + first if first else order
+        return order if into is None else _put(order, into)
     lines, n = lines_of(x, axis), x.shape[axis]
-    order = np.empty(lines.shape, np.int64)
+    is_there = into is not None and axis == x.ndim - 1 and into.flags.c_contiguous
+    order = into if is_there else np.empty(lines.shape, np.int64)
     made = None if values is None else np.empty_like(lines)
-    pairs = np.empty(4 * n, np.uint64 if x.dtype.itemsize == 8 else np.uint32)
-    argsort_lines(lines, lines.size // max(n, 1), n, made, order, pairs, first)
+    by_vectors = _has_vectors(_NUMBER) and (lines.dtype.itemsize > 2 or n < LEAST_BY_DIGITS)
+    if not (by_vectors and order_by_numbers(lines, made, order, first)):
+        pairs = np.empty(4 * n, np.uint64 if x.dtype.itemsize == 8 else np.uint32)
+        argsort_lines(lines, lines.size // max(n, 1), n, made, order, pairs, first)
     if made is not None:
         values[...] = np.moveaxis(made, -1, axis)
-    return np.moveaxis(order, -1, axis)
+    if is_there:
+        return order
+    order = np.moveaxis(order, -1, axis)
+    return order if into is None else _put(order, into)
+
+
+def _put(order: Any, into: Any) -> Any:
+    into[...] = order
+    return into
+
+
+LEAST_BY_DIGITS = 1 << 10
+"""Elements of a line from which on keys of few digits are sorted faster by radix than by vectors
+as numbers of key and place."""
+
+
+def order_by_numbers(lines: Array, values: Array | None, order: Array, first: int = 0) -> bool:
+    """Whether the order of lines was found by NumPy's sort of numbers of key and place.
+
+    It is fast where that sort goes by vectors. Not where nothing is compiled, and not of lines of
+    many keys that are alike but for their last bits.
+    """
+    n = lines.shape[-1]
+    pack, unpack = (loop("sort", name, lines.dtype) for name in ("pack_lines", "unpack_lines"))
+    if pack is None or unpack is None or not lines.size:
+        return False
+    n_lines = lines.size // n
+    numbers, is_exact = order.view(_NUMBER), np.empty(n_lines, np.uint8)
+    pack(lines, n_lines, n, numbers, is_exact)
+    numbers.sort(axis=-1)
+    return bool(unpack(lines, n_lines, n, is_exact, values, order, first))
+
+
+_NUMBER = np.dtype("u8")
+
+
+def has_quick_order() -> bool:
+    """Whether NumPy sorts numbers of key and place by vectors on this machine."""
+    return _has_vectors(_NUMBER)
 
 
 def _argsort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
-    out[...] = sorted_order(xp, x, axis)
+    sorted_order(xp, x, axis, into=out)
 
 
 def _sort_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
