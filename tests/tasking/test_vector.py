@@ -129,7 +129,8 @@ def test_functions_compile_for_processors_without_fused_multiply_adds(tmp_path: 
     )
     includes = "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n"
     source = tmp_path / "without.c"
-    source.write_text(includes + header("polynomials.h") + header("vector.h") + called)
+    functions = [header(name) for name in ("polynomials.h", "vector.h", "blocks.h")]
+    source.write_text("".join([includes, *functions, called]))
     command = [str(native.compiler()), "-U__FP_FAST_FMA", "-Wall", "-Wextra", "-Werror", "-c"]
     done = subprocess.run(
         [*command, str(source), "-o", str(tmp_path / "without.o")],

@@ -20,6 +20,19 @@
 
 #include "tasking/c/polynomials.h"
 #include "tasking/c/vector.h"
+#include "tasking/c/blocks.h"
+#ifdef __x86_64__ /* the same once more, for processors with registers of 64 bytes */
+#undef BLOCK_NAME
+#undef BLOCK_WIDTH
+#define BLOCK_NAME(name) wide_##name
+#define BLOCK_WIDTH __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl" PREFER_WIDE)))
+#ifdef __clang__
+#define PREFER_WIDE
+#else
+#define PREFER_WIDE ",prefer-vector-width=512"
+#endif
+#include "tasking/c/blocks.h"
+#endif
 
 #define LINES(T)
 #define HALVES_AS_FLOATS
@@ -109,8 +122,8 @@ typedef struct {
     const char *name;
     int n_args;
     void *f32, *f64;  /* NULL: NumPy's */
-    void *c64, *c128; /* what makes complex numbers of complex numbers */
-    PyUFuncGenericFunction size_c64, size_c128; /* what makes reals of them: the loops themselves */
+    void *c64, *c128; /* of complex numbers */
+    int of_parts;     /* what those take are real and imaginary parts, and they make reals */
 } Function;
 
 #define LOOP(kind, T, width, function)                                                              \
@@ -140,8 +153,8 @@ LOOP(c64, complex64, 8, c64)
 /* The sizes of complex numbers, as generated code has them: of their parts. */
 #define SIZES(kind, C, T, real)                                                                     \
     static void size_##kind(char **at, npy_intp const *n, npy_intp const *steps, void *data) {      \
+        const Function *f = data;                                                                   \
         T x[BLOCK], y[BLOCK], made[BLOCK];                                                          \
-        (void)data;                                                                                 \
         for (npy_intp i = 0; i < *n; i += BLOCK) {                                                  \
             const npy_intp m = *n - i < BLOCK ? *n - i : BLOCK, step = steps[0];                    \
             const char *in = at[0] + i * step;                                                      \
@@ -152,7 +165,7 @@ LOOP(c64, complex64, 8, c64)
             else                                                                                    \
                 for (npy_intp j = 0; j < m; j++)                                                    \
                     x[j] = ((const T *)(in + j * step))[0], y[j] = ((const T *)(in + j * step))[1]; \
-            block_size_##real(x, y, into, m);                                                       \
+            ((void (*)(const T *, const T *, T *, int64_t))f->kind)(x, y, into, m);                 \
             if (into == made) scatter_##real(made, out, steps[1], m);                               \
         }                                                                                           \
     }
@@ -177,16 +190,20 @@ SIZES(c128, complex128, double, f64)
 WORD_LOOP(f16)
 WORD_LOOP(b16)
 
-#define BLOCKS(name, kind, narrow, wide) .kind##narrow = (void *)block_##name##_##kind##narrow, \
-                                         .kind##wide = (void *)block_##name##_##kind##wide
-#define OF(name, n_args) {#name, n_args, BLOCKS(name, f, 32, 64)}
-static const Function functions[] = {
-    {"exp", 1, BLOCKS(exp, f, 32, 64), BLOCKS(exp, c, 64, 128)},
-    {"absolute", 1, .size_c64 = size_c64, .size_c128 = size_c128},
-    OF(exp2, 1), OF(expm1, 1), OF(log, 1), OF(log2, 1), OF(log10, 1), OF(log1p, 1), OF(sin, 1), OF(cos, 1),
-    OF(tan, 1), OF(sinh, 1), OF(cosh, 1), OF(tanh, 1), OF(asin, 1), OF(acos, 1), OF(atan, 1), OF(asinh, 1),
-    OF(acosh, 1), OF(atanh, 1), OF(cbrt, 1), OF(pow, 2), OF(hypot, 2), OF(atan2, 2),
-};
+#define OF(of, name, n_args) {#name, n_args, (void *)of##_##name##_f32, (void *)of##_##name##_f64, NULL, NULL, 0}
+#define EACH_FUNCTION(of)                                                                            \
+    {"exp", 1, (void *)of##_exp_f32, (void *)of##_exp_f64, (void *)of##_exp_c64, (void *)of##_exp_c128, 0}, \
+    {"absolute", 1, NULL, NULL, (void *)of##_size_f32, (void *)of##_size_f64, 1},                    \
+    OF(of, exp2, 1), OF(of, expm1, 1), OF(of, log, 1), OF(of, log2, 1), OF(of, log10, 1), OF(of, log1p, 1), \
+    OF(of, sin, 1), OF(of, cos, 1), OF(of, tan, 1), OF(of, sinh, 1), OF(of, cosh, 1), OF(of, tanh, 1), \
+    OF(of, asin, 1), OF(of, acos, 1), OF(of, atan, 1), OF(of, asinh, 1), OF(of, acosh, 1), OF(of, atanh, 1), \
+    OF(of, cbrt, 1), OF(of, pow, 2), OF(of, hypot, 2), OF(of, atan2, 2)
+static const Function of_every_processor[] = {EACH_FUNCTION(block)};
+enum { N_FUNCTIONS = sizeof of_every_processor / sizeof *of_every_processor };
+static const Function *functions = of_every_processor;
+#ifdef __x86_64__
+static const Function of_wide_processors[] = {EACH_FUNCTION(wide)};
+#endif
 
 /* --- ufuncs ----------------------------------------------------------------------------------- */
 
@@ -195,15 +212,15 @@ static PyUFuncGenericFunction loop_of(const Function *f, const char *types, int 
     for (int k = 1; k < n_args; k++)
         if (types[k] != types[0]) return NULL;
     const char type = types[0], made = types[n_args];
-    if (f->size_c64 && type == NPY_CFLOAT && made == NPY_FLOAT) return f->size_c64;
-    if (f->size_c128 && type == NPY_CDOUBLE && made == NPY_DOUBLE) return f->size_c128;
+    if (f->of_parts && type == NPY_CFLOAT && made == NPY_FLOAT) return size_c64;
+    if (f->of_parts && type == NPY_CDOUBLE && made == NPY_DOUBLE) return size_c128;
     if (made != type) return NULL;
     switch (type) {
     case NPY_HALF: return f->f32 ? loop_f16 : NULL;
     case NPY_FLOAT: return f->f32 ? loop_f32 : NULL;
     case NPY_DOUBLE: return f->f64 ? loop_f64 : NULL;
-    case NPY_CFLOAT: return f->c64 ? loop_c64 : NULL;
-    case NPY_CDOUBLE: return f->c128 ? loop_c128 : NULL;
+    case NPY_CFLOAT: return f->c64 && !f->of_parts ? loop_c64 : NULL;
+    case NPY_CDOUBLE: return f->c128 && !f->of_parts ? loop_c128 : NULL;
     default: return NULL;
     }
 }
@@ -234,7 +251,7 @@ static int has_float32(const PyUFuncObject *old) {
 }
 
 /* Copies that were made, and of which functions. */
-static struct { const PyUFuncObject *ufunc; const Function *function; } copies[sizeof functions / sizeof *functions];
+static struct { const PyUFuncObject *ufunc; const Function *function; } copies[N_FUNCTIONS];
 static size_t n_copies;
 
 /* What a ufunc is of halves, if it is arithmetic or a comparison. */
@@ -272,7 +289,7 @@ static PyObject *like(PyObject *module, PyObject *args) {
     int number;
     (void)module;
     if (!PyArg_ParseTuple(args, "O!si", &PyUFunc_Type, &old, &name, &number)) return NULL;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    for (size_t i = 0; i < N_FUNCTIONS; i++) {
         const Function *function = functions + i;
         if (strcmp(function->name, name) || function->n_args != old->nin || old->nout != 1) continue;
         PyObject *made = copied(old, function);
@@ -282,7 +299,7 @@ static PyObject *like(PyObject *module, PyObject *args) {
         void *given = word ? (void *)word : (void *)function;
         if (made && of_bfloat16 && PyUFunc_RegisterLoopForType((PyUFuncObject *)made, number, of_bfloat16, types, given) < 0)
             Py_CLEAR(made);
-        if (made && of_bfloat16 == loop_b16 && n_copies < sizeof copies / sizeof *copies) {
+        if (made && of_bfloat16 == loop_b16 && n_copies < N_FUNCTIONS) {
             copies[n_copies].ufunc = (PyUFuncObject *)made;
             copies[n_copies++].function = function;
         }
@@ -317,6 +334,11 @@ PyMODINIT_FUNC PyInit__functions(void) {
         PyErr_SetString(PyExc_ImportError, "the processor has no fused multiply-adds, or does not convert halves");
         return NULL;
     }
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        functions = of_wide_processors;
+#endif
     import_array();
     import_umath();
     return PyModule_Create(&definition);

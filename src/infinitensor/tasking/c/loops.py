@@ -336,7 +336,7 @@ class Source:
             yield WIDE_VECTORS
         yield from ("#include <math.h>", "#include <stdint.h>", "#include <string.h>")
         if any(value.called for value in self.body.values.values()):
-            yield from (header("polynomials.h"), header("vector.h"))
+            yield from (header("polynomials.h"), header("vector.h"), header("blocks.h"))
         yield f"#define BLOCK {C_BLOCK_ELEMENTS}"
         yield from self.headers()
         yield "void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,"
@@ -426,7 +426,7 @@ class Source:
                 yield f"const {name} x{k} = ({name})*(const {wide} *)(scalars + {at});"
                 at += 16 if dtype.kind == "c" else 8
         for name, value in self.body.blocks.items():
-            yield f"{c_type(value.dtype)} block_{name}[BLOCK];"
+            yield f"{c_type(value.dtype)} block_{name}[BLOCK] __attribute__((aligned(64)));"
         yield from (f"{stored_type(self.inputs[k].dtype)} line{k}[BLOCK];" for k in self.moving)
         yield from (f"{stored_type(dtype)} out{j}[BLOCK];" for j, _, dtype in self.outs)
         yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"

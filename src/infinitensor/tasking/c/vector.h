@@ -2,18 +2,17 @@
 
    Within 2 units in the last place of the true value; NaN, infinities, zeros of either sign and
    subnormal numbers as the C standard has them. They need fused multiply-adds: where the processor
-   has none, all are calls of the C library. */
+   has none, all are calls of the C library. Here is what they compute, and how a loop is written; `blocks.h` has them. */
 
 #define OVER_BLOCK(name, T, value)                                                         \
-  __attribute__((noinline, unused)) static void block_##name(const T *a, T *r, int64_t n) { \
+  BLOCK_FUNCTION(name)(const T *a, T *r, int64_t n) {                                    \
     _Pragma("GCC ivdep") for (int64_t i = 0; i < n; ++i) {                                 \
       const T x = a[i];                                                                    \
       r[i] = value;                                                                        \
     }                                                                                      \
   }
 #define OVER_BLOCK2(name, T, value)                                              \
-  __attribute__((noinline, unused)) static void block_##name(const T *a, const T *b, T *r, \
-                                                             int64_t n) {        \
+  BLOCK_FUNCTION(name)(const T *a, const T *b, T *r, int64_t n) {                        \
     _Pragma("GCC ivdep") for (int64_t i = 0; i < n; ++i) {                       \
       const T x = a[i], y = b[i];                                                \
       r[i] = value;                                                              \
@@ -21,7 +20,7 @@
   }
 /* As BLOCK; where x is odd, the C library's function afterwards. */
 #define BLOCK_BUT(name, T, value, odd, libm)                                               \
-  __attribute__((noinline, unused)) static void block_##name(const T *a, T *r, int64_t n) { \
+  BLOCK_FUNCTION(name)(const T *a, T *r, int64_t n) {                                    \
     int32_t any = 0;                                                                       \
     _Pragma("GCC ivdep") for (int64_t i = 0; i < n; ++i) {                                 \
       const T x = a[i];                                                                    \
@@ -37,7 +36,7 @@
 
 /* `near` where all of a block is less than `most`, else `far`: the same bits by fewer steps. */
 #define BLOCK_NEAR(name, T, U, near, most, far)                                            \
-  __attribute__((noinline, unused)) static void block_##name(const T *a, T *r, int64_t n) { \
+  BLOCK_FUNCTION(name)(const T *a, T *r, int64_t n) {                                    \
     const T limit = most;                                                                  \
     U worst = 0, bound;                                                                    \
     memcpy(&bound, &limit, sizeof bound);                                                  \
@@ -57,8 +56,7 @@
   }
 
 #define BLOCK2_BUT(name, T, value, odd, libm)                                              \
-  __attribute__((noinline, unused)) static void block_##name(const T *a, const T *b, T *r, \
-                                                             int64_t n) {                  \
+  BLOCK_FUNCTION(name)(const T *a, const T *b, T *r, int64_t n) {                        \
     int32_t any = 0;                                                                       \
     _Pragma("GCC ivdep") for (int64_t i = 0; i < n; ++i) {                                 \
       const T x = a[i], y = b[i];                                                          \
@@ -362,8 +360,7 @@ INLINE void circle_f32(float x, float *s, float *c) {
 
 /* exp(x + iy); of large parts, and of what is not finite, the C library's afterwards */
 #define BLOCK_EXP(name, T, circle, exp_near, fabs, most, widest, libm)                     \
-  __attribute__((noinline, unused)) static void block_exp_##name(                          \
-      const T _Complex *a, T _Complex *r, int64_t n) {                                     \
+  BLOCK_FUNCTION(exp_##name)(const T _Complex *a, T _Complex *r, int64_t n) {            \
     int32_t any = 0;                                                                       \
     _Pragma("GCC ivdep") for (int64_t i = 0; i < n; ++i) {                                 \
       const T x = __real__ a[i], y = __imag__ a[i];                                        \
@@ -378,83 +375,16 @@ INLINE void circle_f32(float x, float *s, float *c) {
         if (!(fabs(__real__ a[i]) < most) | !(fabs(__imag__ a[i]) <= widest)) r[i] = libm(a[i]); \
   }
 
-BLOCK_EXP(c128, double, circle_f64, exp_near_f64, fabs, 708.0, 0x1p30, __builtin_cexp)
-BLOCK_EXP(c64, float, circle_f32, exp_near_f32, fabsf, 87.0f, 0x1p15f, __builtin_cexpf)
-BLOCK_NEAR(exp_f64, double, uint64_t, exp_near_f64(x), 708.0, exp_f64(x, 0))
-BLOCK_NEAR(exp_f32, float, uint32_t, exp_near_f32(x), 87.0f, exp_f32(x))
-OVER_BLOCK(exp2_f64, double, exp2_f64(x))
-OVER_BLOCK(exp2_f32, float, exp2_f32(x))
-OVER_BLOCK(expm1_f64, double, expm1_f64(x))
-OVER_BLOCK(expm1_f32, float, expm1_f32(x))
-BLOCK_BUT(log_f64, double, log_f64(x, 0), ODD_f64(x), log)
-BLOCK_BUT(log_f32, float, log_f32(x), ODD_f32(x), logf)
-BLOCK_BUT(log2_f64, double, log_base_f64(x, LOG2_E_f64_1, LOG2_E_f64_2, 1, 0), ODD_f64(x), log2)
-BLOCK_BUT(log2_f32, float, (float)log_short((double)x, LOG2_E_f64_1, 1), ODD_f32(x), log2f)
-BLOCK_BUT(log10_f64, double, log_base_f64(x, LOG10_E_f64_1, LOG10_E_f64_2, LOG10_2_f64_1, LOG10_2_f64_2),
-          ODD_f64(x), log10)
-BLOCK_BUT(log10_f32, float, (float)log_short((double)x, LOG10_E_f64_1, LOG10_2_f64_1 + LOG10_2_f64_2),
-          ODD_f32(x), log10f)
-BLOCK_BUT(log1p_f64, double, log1p_f64(x), ODD_f64(1 + x), log1p)
-BLOCK_BUT(log1p_f32, float, (float)log1p_short((double)x), ODD_f32(1 + x), log1pf)
-BLOCK_BUT(sin_f64, double, sin_f64(x), !(fabs(x) <= 0x1p30), sin)
-BLOCK_BUT(sin_f32, float, sin_f32(x), !(fabsf(x) <= 0x1p15f), sinf)
-BLOCK_BUT(cos_f64, double, cos_f64(x), !(fabs(x) <= 0x1p30), cos)
-BLOCK_BUT(cos_f32, float, cos_f32(x), !(fabsf(x) <= 0x1p15f), cosf)
-BLOCK_BUT(tan_f64, double, tan_f64(x), !(fabs(x) <= 0x1p30), tan)
-BLOCK_BUT(tan_f32, float, (float)tan_f64((double)x), !(fabsf(x) <= 0x1p30f), tanf)
-OVER_BLOCK(sinh_f64, double, sinh_f64(x))
-OVER_BLOCK(sinh_f32, float, (float)sinh_f64((double)x))
-OVER_BLOCK(cosh_f64, double, cosh_f64(x))
-OVER_BLOCK(cosh_f32, float, (float)cosh_f64((double)x))
-OVER_BLOCK(tanh_f64, double, tanh_f64(x))
-OVER_BLOCK(tanh_f32, float, tanh_f32(x))
-OVER_BLOCK(atan_f64, double, atan_f64(x))
-OVER_BLOCK(atan_f32, float, (float)atan_f64((double)x))
-OVER_BLOCK(asin_f64, double, asin_f64(x))
-OVER_BLOCK(asin_f32, float, (float)asin_f64((double)x))
-OVER_BLOCK(acos_f64, double, acos_f64(x))
-OVER_BLOCK(acos_f32, float, (float)acos_f64((double)x))
-/* x**y of float32 in float64; where x is not positive and normal, or y not finite, as the C library */
+/* x**y of float32 in float64 */
 #define POWER_f32(x, y) (float)exp_short((double)(y) * log_short((double)(x), 1, LN2_f64_1))
-BLOCK2_BUT(pow_f32, float, POWER_f32(x, y), ODD_f32(x) || !(fabsf(y) < INFINITY), powf)
-OVER_BLOCK2(hypot_f32, float, (isinf(x) || isinf(y)) ? INFINITY : (float)sqrt((double)x * x + (double)y * y))
-/* where squares leave the range, the C library's */
+/* where squares leave the range */
 INLINE int32_t is_far_f64(double x, double y) {
   const double p = fabs(x), q = fabs(y), most = p > q ? p : q;
   return !((most > 0x1p-400 || most == 0) && most < 0x1p500);
 }
-BLOCK2_BUT(hypot_f64, double, sqrt(fma(x, x, y * y)), is_far_f64(x, y), hypot)
-/* sizes of complex numbers: the C library's where squares leave the range */
 INLINE int32_t is_far_f32(float x, float y) {
   const float p = fabsf(x), q = fabsf(y), most = p > q ? p : q;
   return !((most > 0x1p-45f || most == 0) && most < 0x1p62f);
 }
-BLOCK2_BUT(size_f32, float, sqrtf(fmaf(x, x, y * y)), is_far_f32(x, y), hypotf)
-#define block_size_f64 block_hypot_f64
-
-#else
-
-OVER_BLOCK(exp_c64, float _Complex, __builtin_cexpf(x))
-OVER_BLOCK(exp_c128, double _Complex, __builtin_cexp(x))
-#define LIBM(name) OVER_BLOCK(name##_f64, double, name(x)) OVER_BLOCK(name##_f32, float, name##f(x))
-LIBM(exp) LIBM(exp2) LIBM(expm1) LIBM(log) LIBM(log2) LIBM(log10) LIBM(log1p) LIBM(sin) LIBM(cos)
-LIBM(tan) LIBM(sinh) LIBM(cosh) LIBM(tanh) LIBM(atan) LIBM(asin) LIBM(acos)
-OVER_BLOCK2(hypot_f32, float, hypotf(x, y))
-OVER_BLOCK2(hypot_f64, double, hypot(x, y))
-#define block_size_f32 block_hypot_f32
-#define block_size_f64 block_hypot_f64
-OVER_BLOCK2(pow_f32, float, powf(x, y))
 
 #endif
-
-OVER_BLOCK(asinh_f64, double, asinh(x))
-OVER_BLOCK(asinh_f32, float, asinhf(x))
-OVER_BLOCK(acosh_f64, double, acosh(x))
-OVER_BLOCK(acosh_f32, float, acoshf(x))
-OVER_BLOCK(atanh_f64, double, atanh(x))
-OVER_BLOCK(atanh_f32, float, atanhf(x))
-OVER_BLOCK(cbrt_f64, double, cbrt(x))
-OVER_BLOCK(cbrt_f32, float, cbrtf(x))
-OVER_BLOCK2(atan2_f64, double, atan2(x, y))
-OVER_BLOCK2(atan2_f32, float, atan2f(x, y))
-OVER_BLOCK2(pow_f64, double, y == 2 ? x * x : pow(x, y))
