@@ -226,3 +226,43 @@ def test_an_argsort_is_stable(dtype: str, shape: tuple[int, ...], n_values: int)
             made = it.argsort(a, axis=axis).numpy()
             assert made.dtype == wanted.dtype
             np.testing.assert_array_equal(made, wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "axis", "way"),
+    [
+        ("take", (9,), 0, "numpy"),
+        ("take", (9,), None, "numpy"),
+        ("take", (9,), 1, "moved"),  # of each of many rows
+        ("take_along_axis", (40_000, 1), 1, "numpy"),
+        ("take_along_axis", (9, 6), 0, "numpy"),
+        ("take_along_axis", (1, 3), 1, "moved"),  # the same for many rows
+    ],
+)
+def test_few_elements_of_a_large_tensor_are_read_at_once(
+    name: str, index: tuple[int, ...], axis: int | None, way: str
+) -> None:
+    rng = np.random.default_rng(0)
+    with it.init("cpu"):
+        values, places = rng.standard_normal((40_000, 6)), rng.integers(-6, 6, index)
+        x, at = it.asarray(values), it.asarray(places)
+        it.compute(x)
+        it.stats(reset=True)
+        made = getattr(it, name)(x, at, axis)
+        it.compute(made)
+        assert it.stats()["ways"][way] == 1
+        np.testing.assert_array_equal(made.numpy(), getattr(np, name)(values, places, axis))
+        with pytest.raises(IndexError, match="index 6 is out of bounds for axis 1 with size 6"):
+            it.compute(it.take(x[:9], at * 0 + 6, 1))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i1", "f2", "i4", "f8", "c16"])
+@pytest.mark.parametrize("shape", [(0,), (7,), (3, 5)])
+def test_elements_of_a_vector_at_indices_are_numpys(dtype: str, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    values, places = rng.integers(0, 99, 50).astype(dtype), rng.integers(-50, 50, shape)
+    x = it.asarray(values)
+    np.testing.assert_array_equal(x[it.asarray(places)].numpy(), values[places])
+    for wrong in (50, -51):
+        with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0"):
+            it.compute(x[it.asarray(places * 0 + wrong)] if places.size else x[it.asarray([wrong])])

@@ -57,6 +57,47 @@ static int is_element(PyObject *index, int ndim) {
     return 1;
 }
 
+/* Elements of one of n at m indices; whether all are within. */
+#define TAKE_WORDS(T)                                                                   \
+    {                                                                                   \
+        T *made = to;                                                                   \
+        for (npy_intp i = 0; i < m; i++) {                                              \
+            const int64_t place = index[i] + (n & (index[i] >> 63));                    \
+            const int is_out = (uint64_t)place >= (uint64_t)n;                          \
+            wrong |= is_out;                                                            \
+            made[i] = ((const T *)from)[is_out ? 0 : place];                            \
+        }                                                                               \
+        return !wrong;                                                                  \
+    }
+static int take_words(const void *from, int64_t n, const int64_t *index, npy_intp m, int width, void *to) {
+    int wrong = 0;
+    switch (width) {
+    case 1: TAKE_WORDS(uint8_t)
+    case 2: TAKE_WORDS(uint16_t)
+    case 4: TAKE_WORDS(uint32_t)
+    default: TAKE_WORDS(uint64_t)
+    }
+}
+#undef TAKE_WORDS
+
+/* New: elements of a vector at indices; NULL, without an error, where they are no words or an index is not within. */
+static PyObject *taken_words(PyArrayObject *from, PyArrayObject *at) {
+    const npy_intp width = PyArray_ITEMSIZE(from);
+    const int is_word = width == 1 || width == 2 || width == 4 || width == 8;
+    if (PyArray_NDIM(from) != 1 || !is_word || !PyArray_ISCARRAY_RO(at) || !PyArray_ISALIGNED(from)) return NULL;
+    PyArray_Descr *dtype = PyArray_DESCR(from);
+    Py_INCREF(dtype);
+    PyObject *made = PyArray_NewFromDescr(&PyArray_Type, dtype, PyArray_NDIM(at), PyArray_DIMS(at), NULL, NULL, 0, NULL);
+    if (!made) {
+        PyErr_Clear();
+        return NULL;
+    }
+    if (!take_words(PyArray_DATA(from), PyArray_DIM(from, 0), PyArray_DATA(at), PyArray_SIZE(at), (int)width,
+                    PyArray_DATA((PyArrayObject *)made)))
+        Py_CLEAR(made);
+    return made;
+}
+
 /* New: `values[index]` for a vector of indices, or more of them; NULL as ever. */
 static PyObject *gathered(PyObject *tensor, PyObject *index, npy_intp limit) {
     PyObject *values = seen(tensor), *places = seen(index);
@@ -67,7 +108,8 @@ static PyObject *gathered(PyObject *tensor, PyObject *index, npy_intp limit) {
     PyObject *session = session_of(tensor);
     if (PyArray_SIZE(from) / PyArray_DIM(from, 0) * PyArray_SIZE(at) > limit || session_of(index) != session) return NULL;
     Py_INCREF(values), Py_INCREF(places), Py_INCREF(session);
-    PyObject *made = PyArray_TakeFrom(from, places, 0, NULL, NPY_RAISE);
+    PyObject *made = taken_words(from, at);
+    if (!made) made = PyArray_TakeFrom(from, places, 0, NULL, NPY_RAISE);
     if (!made) PyErr_Clear(); /* Python's has the better words */
     else if (count(session, READ)) Py_CLEAR(made);
     Py_DECREF(values), Py_DECREF(places);

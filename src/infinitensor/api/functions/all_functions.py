@@ -137,8 +137,14 @@ INDEXED = ("take", "take_along_axis", "put")
 def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with indices that are known on the host checked at the call."""
     signature = inspect.signature(function)
+    name = function.__name__
+    fits = numpy_table.FEW_READ.get(name)
+    like = numpy_table.NUMPYS_OWN[name][0] if fits else None
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1 and type(args[1]) is Tensor:  # looked at where it is read
+            few = small_calls.call_numpy(like, fits, args, kwargs) if like else None
+            return function(*args, **kwargs) if few is None else few
         try:
             given = signature.bind(*args, **kwargs)
         except TypeError:

@@ -98,6 +98,27 @@ def where_fits(*given: Any) -> bool:
     return len(given) == 3 and broadcast_fits(*given)
 
 
+def take_fits(a: Any, indices: Any, axis: Any = None) -> bool:
+    """Whether what `take` reads, of an array of any size, is small; another order it copies."""
+    if not a.flags.c_contiguous:
+        return False
+    lines = 1 if axis is None else a.size // max(a.shape[axis], 1)
+    return max(lines, 1) * indices.size <= config.small_elements
+
+
+def take_along_fits(a: Any, indices: Any, axis: Any = -1) -> bool:
+    """Likewise `take_along_axis`, where both have the same other axes."""
+    if axis is None or a.ndim != indices.ndim:
+        return False
+    axis %= a.ndim
+    others = [k for k in range(a.ndim) if k != axis]
+    return bool(indices.size) and all([a.shape[k] == indices.shape[k] for k in others])
+
+
+FEW_READ = {"take": take_fits, "take_along_axis": take_along_fits}
+"""Functions that read few elements of their first operand, which may be large."""
+
+
 def _reduce_of(ufunc: np.ufunc) -> Callable[..., Any]:
     reduce: Any = ufunc.reduce
 

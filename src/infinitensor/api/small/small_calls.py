@@ -29,7 +29,13 @@ from infinitensor.api.small.host_values import (
     values_of,
     writeable,
 )
-from infinitensor.api.small.numpy_table import broadcast_fits, dot_fits, outer_fits, where_fits
+from infinitensor.api.small.numpy_table import (
+    FEW_READ,
+    broadcast_fits,
+    dot_fits,
+    outer_fits,
+    where_fits,
+)
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ops.table.functions import half_loops_address, with_our_loops
@@ -54,7 +60,8 @@ def call_numpy(
 ) -> Any:
     """A function of NumPy's of small tensors, numbers and options.
 
-    None where it raises, too: ours has the better words. Those of ufuncs are NumPy's.
+    The first may be large where few of its elements are read. None where it raises, too: ours has
+    the better words. Those of ufuncs are NumPy's.
     """
     limit = config.small_elements
     is_elementwise = fits is broadcast_fits
@@ -64,7 +71,8 @@ def call_numpy(
         if type(x) is tensors[0]:
             home = x._owner or x._cell.session
             x = values_of(x)
-            if x is None or x.size > limit or (session or home) is not home:
+            is_large = x is not None and x.size > limit and (given or fits not in FEW_READ.values())
+            if x is None or is_large or (session or home) is not home:
                 return None
             session = home
         elif type(x) not in NUMBERS and (is_elementwise or x is not None):
