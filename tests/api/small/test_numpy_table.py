@@ -49,6 +49,45 @@ def test_product_is_numpys_whoever_multiplies(
     assert multiplied_by_us == [(n, k, n)] * 2 * (n * n * k > numpy_table.ONE_CORE)
 
 
+@pytest.mark.parametrize("shape", [(170, 200, 256), (256, 256, 256), (3, 300, 200)], ids=str)
+def test_a_product_with_a_small_result_is_made_at_once(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(m, k)), rng.normal(size=(k, n))
+    x, y = it.asarray(a), it.asarray(b)
+    it.stats(reset=True)
+    made = x @ y
+    assert it.stats()["small_calls"] == 1
+    np.testing.assert_allclose(made, a @ b, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+@pytest.mark.parametrize("shape", [(300, 300), (3, 80_000), (80_000, 3), (512, 513)], ids=str)
+def test_a_matrix_of_some_size_times_a_vector_is_what_numpy_makes(
+    dtype: str, shape: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(6)
+    a = (rng.normal(size=shape) * 9).astype(dtype)
+    left, right = (rng.integers(-9, 9, n).astype(dtype) for n in shape)
+    x, u, v = map(it.asarray, (a, left, right))
+    it.compute(x, u, v)
+    for made, wanted in ((x @ v, a @ right), (u @ x, left @ a), (x[:, ::2] @ v[::2],
+                          a[:, ::2] @ right[::2]), (v @ x.T, right @ a.T)):  # fmt: skip
+        np.testing.assert_allclose(made, wanted, rtol=1e-4, atol=0.05)
+    with pytest.raises(ValueError, match="matmul"):
+        x @ v[1:]
+    with pytest.raises(ValueError, match="matmul"):
+        x @ it.asarray(np.zeros(0, dtype))
+
+
+def test_a_matrix_of_some_size_times_a_vector_is_made_at_once() -> None:
+    x, v = it.asarray(np.ones((300, 300), np.float32)), it.asarray(np.ones(300, np.float32))
+    it.stats(reset=True)
+    made = (x @ v, v @ x)
+    assert it.stats()["small_calls"] == 2
+    assert all((one.numpy() == 300).all() for one in made)
+
+
 @pytest.mark.parametrize("n", [100, 10_000, 10_001, 60_000])
 @pytest.mark.parametrize("step", [1, -1])
 def test_long_vectors_do_not_wake_threads_of_numpys(

@@ -90,7 +90,9 @@ def test_a_product_cut_for_several_threads_has_the_bits_of_one(
 
 @needs_library
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize(("n", "k"), [(3, 5), (97, 300), (130, 129), (515, 260)])
+@pytest.mark.parametrize(
+    ("n", "k"), [(3, 5), (97, 300), (130, 129), (515, 260), (515, 40), (300, 600)]
+)
 @pytest.mark.parametrize("n_stack", [1, 3, 70])
 def test_a_matrix_times_itself_is_symmetric_and_cut_alike_by_any_threads(
     dtype: str, n: int, k: int, n_stack: int, monkeypatch: pytest.MonkeyPatch

@@ -43,12 +43,22 @@ def broadcast_fits(*given: Any) -> bool:
     return len(shapes) < 2 or not too_large(*shapes)
 
 
+FEW_MULTIPLICATIONS = 1 << 24
+"""Multiplications of a product at most that is made at once: half a millisecond of a core. A plan
+takes as long for itself as for 100³ of them, and what follows is small too."""
+
+
 def product_fits(a: Any, b: Any) -> bool:
-    """Whether the product of two arrays is small, and few multiplications."""
+    """Whether the product of two arrays is small, and few multiplications.
+
+    Our library may make more of them, with all cores (`product`).
+    """
     if a.ndim < 2 or b.ndim < 2:
         return True
     size = a.size // a.shape[-1] * (b.size // b.shape[-2]) if a.shape[-1] and b.shape[-2] else 0
-    return size <= config.small_elements and size * a.shape[-1] <= 16 * config.small_elements
+    is_ours = a.ndim == b.ndim == 2 and a.dtype == b.dtype and a.dtype in blas.CODES
+    most = FEW_MULTIPLICATIONS if is_ours else 16 * config.small_elements
+    return size <= config.small_elements and size * a.shape[-1] <= most
 
 
 def outer_fits(a: Any, b: Any) -> bool:

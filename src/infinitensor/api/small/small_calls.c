@@ -94,12 +94,20 @@ static npy_intp broadcast_size(PyArrayObject *x, PyArrayObject *y) {
 }
 
 /* Whether what is multiplied has a small result, of which NumPy's library makes no work of several cores; of halves it
-   makes none (`product` in numpy_table.py). */
+   makes none (`product` in numpy_table.py). A matrix times a vector may have ONE_CORE elements: one pass over them takes
+   less than a plan for itself. */
 static int is_little_product(PyArrayObject *x, PyArrayObject *y, npy_intp limit) {
-    int n = PyArray_NDIM(x), m = PyArray_NDIM(y);
-    if (PyArray_DESCR(x)->type_num == NPY_HALF) return 0;
+    int n = PyArray_NDIM(x), m = PyArray_NDIM(y), type = PyArray_DESCR(x)->type_num;
+    if (type == NPY_HALF) return 0;
     if (n == 1 && m == 1) return PyArray_SIZE(x) <= ONE_CORE_DOT;
-    if (n == 1 || m == 1) return 1;
+    if (n == 1 || m == 1) {
+        PyArrayObject *matrix = n == 1 ? y : x;
+        npy_intp size = PyArray_SIZE(matrix), length = PyArray_SIZE(n == 1 ? x : y);
+        if (size <= limit) return length <= limit;
+        int is_plain = PyArray_IS_C_CONTIGUOUS(matrix) || PyArray_IS_F_CONTIGUOUS(matrix);
+        if (PyArray_NDIM(matrix) != 2 || !is_plain || type != PyArray_DESCR(y)->type_num) return 0;
+        return PyTypeNum_ISFLOAT(type) && length > 0 && length <= limit && size / length <= limit;
+    }
     if (n != 2 || m != 2 || PyArray_DIM(x, 1) != PyArray_DIM(y, 0)) return 0;
     npy_intp size = PyArray_DIM(x, 0) * PyArray_DIM(y, 1);
     return size <= limit && size * PyArray_DIM(x, 1) <= ONE_CORE;
@@ -124,10 +132,10 @@ static PyObject *dotted(PyObject *a, PyObject *b) {
 
 /* The result of an operator, or NULL: without an error where Python has to do it. */
 static PyObject *operated(int op, PyObject *first, PyObject *second) {
-    npy_intp limit = limit_now();
+    npy_intp limit = limit_now(), most = op == MATMUL && limit > 0 && limit < ONE_CORE ? ONE_CORE : limit;
     PyObject *session = NULL;
-    PyObject *a = limit > 0 ? operand(first, &session, limit) : NULL;
-    PyObject *b = a ? operand(second, &session, limit) : NULL;
+    PyObject *a = limit > 0 ? operand(first, &session, most) : NULL;
+    PyObject *b = a ? operand(second, &session, most) : NULL;
     if (!b || !session) return NULL;
     if (PyComplex_CheckExact(a) && PyFloat_Check(b)) return NULL; /* Python's arithmetic takes a float64 */
     int n_arrays = PyArray_CheckExact(a) + PyArray_CheckExact(b);

@@ -24,7 +24,7 @@ enum { NARROW = 32, SQUARE = 128, WIDE = 512, STRIPE = 512 };
    where the library's kernels do. They are not narrower than NARROW, those of a vector's product than EDGE, or, where
    each has a part of every stored row, than a stripe. There is one for each worker, or MORE_PARTS where they stay WIDE:
    each packs what it reads, and narrow ones take longer. Of a matrix times itself only the blocks on the diagonal and
-   above it are multiplied; there are more where they stay SQUARE. */
+   above it are multiplied; there are more where they stay SQUARE, with few workers if it is shallow. */
 
 static void *functions[4][3]; /* by dtype (f4, f8, c8, c16) */
 static int (*get_threads)(void);
@@ -183,14 +183,37 @@ static void (*const apply[4])(const Product *, int, int, int, const Matrix *, in
 
 static void (*const halve[4])(const Product *) = {halve_float, halve_double, halve_2, halve_3};
 
-/* What is above a diagonal, n by n: copied to below it; `down` and `across` are its rows and columns from there. */
-static void mirror(char *out, int64_t row, int64_t size, int64_t down, int64_t across, int64_t height, int64_t width) {
-  enum { BLOCK = 32 };
-  for (int64_t i = 0; i < height; i += BLOCK)
-    for (int64_t j = 0; j < width; j += BLOCK)
-      for (int64_t x = across + j; x < across + j + BLOCK && x < across + width; ++x)
-        for (int64_t y = down + i; y < down + i + BLOCK && y < down + height && y < x; ++y)
-          memcpy(out + x * row + y * size, out + y * row + x * size, size);
+/* What is above a diagonal: copied to below it. `down` and `across` are where its rows and columns begin. A block is as
+   wide as a line of cache: of longer ones the lines would push each other out where rows are powers of two apart. */
+#define MIRROR(T, NAME, BLOCK)                                                                     \
+  static void mirror_##NAME(T *out, int64_t row, int64_t down, int64_t across, int64_t height, int64_t width) { \
+    for (int64_t i = down; i < down + height; i += BLOCK)                                          \
+      for (int64_t j = across; j < across + width; j += BLOCK)                                     \
+        if (i + BLOCK <= down + height && j + BLOCK <= across + width && i + BLOCK <= j) {         \
+          for (int64_t x = 0; x < BLOCK; ++x)                                                      \
+            for (int64_t y = 0; y < BLOCK; ++y) out[(j + x) * row + i + y] = out[(i + y) * row + j + x]; \
+        } else {                                                                                   \
+          for (int64_t x = j; x < j + BLOCK && x < across + width; ++x)                            \
+            for (int64_t y = i; y < i + BLOCK && y < down + height && y < x; ++y)                  \
+              out[x * row + y] = out[y * row + x];                                                 \
+        }                                                                                          \
+  }
+typedef struct {
+  float real, imaginary;
+} Floats;
+typedef struct {
+  double real, imaginary;
+} Doubles;
+MIRROR(float, 0, 16)
+MIRROR(double, 1, 8)
+MIRROR(Floats, 2, 8)
+MIRROR(Doubles, 3, 4)
+
+static void mirror(int64_t code, char *out, int64_t row, int64_t down, int64_t across, int64_t height, int64_t width) {
+  if (code == 0) mirror_0((float *)out, row, down, across, height, width);
+  if (code == 1) mirror_1((double *)out, row, down, across, height, width);
+  if (code == 2) mirror_2((Floats *)out, row, down, across, height, width);
+  if (code == 3) mirror_3((Doubles *)out, row, down, across, height, width);
 }
 
 /* Two vectors. A library adds up in another order where elements are apart, or where the same row is
@@ -266,6 +289,10 @@ static int64_t work_of(const Cut *c) {
   return c->rows * c->columns * c->k + MEMORY_USES * (c->rows * c->k + c->k * c->columns + c->rows * c->columns);
 }
 
+/* Whether a matrix times itself takes as long to be mirrored as to be multiplied: then its blocks are so small that they
+   are in cache for that, and those on the diagonal are multiplied whole, which costs less than the library's halves. */
+static int is_shallow(const Cut *c) { return c->kind == ITSELF && c->k < WIDE; }
+
 /* Into parts as square as can be, of `n` alike; is_across: each has a part of every stored row of what a vector is
    multiplied by. */
 static void cut(Cut *c, int64_t n, int is_across) {
@@ -283,6 +310,7 @@ static void cut(Cut *c, int64_t n, int is_across) {
   if (c->kind != ITSELF) return;
   if (c->of_rows < c->of_columns) c->of_rows = c->of_columns;
   if (*n_workers > 2 && c->of_rows > 1 && c->rows >= 2 * c->of_rows * SQUARE) c->of_rows *= 2;
+  if (is_shallow(c) && c->of_rows < c->rows / SQUARE) c->of_rows = c->rows / SQUARE;
   c->of_columns = c->of_rows;
   c->n_parts = c->of_rows * (c->of_rows + 1) / 2; /* those on the diagonal and above it */
 }
@@ -304,11 +332,11 @@ static void multiply_part(const Cut *c, const Product *whole, int64_t i) {
   p.out += (row * p.step + column) * c->size;
   if (c->kind == VECTOR_RIGHT || c->kind == VECTOR_LEFT)
     with_vector(&p, c->kind == VECTOR_RIGHT, c->code, c->size);
-  else if (c->kind == ITSELF && down == across)
+  else if (c->kind == ITSELF && down == across && !(in_fortran[c->code] && is_shallow(c)))
     halve[c->code](&p);
   else
     multiply[c->code](&p);
-  if (c->kind == ITSELF) mirror(whole->out, p.step * c->size, c->size, row, column, p.rows, p.columns);
+  if (c->kind == ITSELF) mirror(c->code, whole->out, p.step, row, column, p.rows, p.columns);
 }
 
 static const int64_t sizes[4] = {4, 8, 8, 16};
@@ -373,7 +401,7 @@ static void products(const int64_t *how, char **arrays, int64_t n_threads) {
   const int64_t n = s.cut.n_parts * how[9], each = work_of(&s.cut) / s.cut.n_parts;
   if (each < PART_WORK) s.n_at_once = least(PART_WORK / (each + 1) + 1, n);
   n_threads = in_threads ? least(n_threads, (n + s.n_at_once - 1) / s.n_at_once) : 1;
-  if (!in_fortran[0] || s.cut.kind != MATRICES) __atomic_add_fetch(&n_made, how[9], __ATOMIC_RELAXED);
+  if (!in_fortran[0] || (s.cut.kind != MATRICES && !is_shallow(&s.cut))) __atomic_add_fetch(&n_made, how[9], __ATOMIC_RELAXED);
   if (!is_of_threads) share(1);
   if (n_threads > 1)
     in_threads(multiply_parts, &s, n_threads);
