@@ -1,5 +1,5 @@
-/* The functions over blocks that `vector.h` describes, each `BLOCK_NAME(name)` for a width of registers: unless told
-   otherwise the widest there are, where compilers take half of one on their own. They compute much for what they load,
+/* The functions over blocks that `vector.h` describes, each `BLOCK_NAME(name)` for a width of registers: unless one is
+   given, the widest there are, where compilers take half of one on their own. They compute much for what they load,
    and bits do not depend on the width. */
 #ifndef BLOCK_NAME
 #define BLOCK_NAME(name) block_##name
