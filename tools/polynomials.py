@@ -78,7 +78,7 @@ FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, float]] = {
 BOUNDS = {"f64": mpf(2) ** -57, "f32": mpf(2) ** -28, "short": mpf(2) ** -29}
 """short: for float32 in float64."""
 ONLY = {
-    "f32": ("EXP", "EXP2", "LOG1", "SIN", "COS", "TANH"),
+    "f32": ("EXP", "EXP2", "LOG1", "SIN", "COS", "TANH", "ATAN"),
     "f64": tuple(name for name in FITS if name != "LOG1"),
     "short": ("LOG1", "EXP"),
 }

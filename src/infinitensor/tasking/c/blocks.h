@@ -1,5 +1,5 @@
-/* The functions over blocks that `vector.h` describes, each `BLOCK_NAME(name)` for a width of registers: unless told
-   otherwise the widest there are, where compilers take half of one on their own. They compute much for what they load,
+/* The functions over blocks that `vector.h` describes, each `BLOCK_NAME(name)` for a width of registers: unless one is
+   given, the widest there are, where compilers take half of one on their own. They compute much for what they load,
    and bits do not depend on the width. */
 #ifndef BLOCK_NAME
 #define BLOCK_NAME(name) block_##name
@@ -22,7 +22,7 @@ OVER_BLOCK(exp2_f32, float, exp2_f32(x))
 OVER_BLOCK(expm1_f64, double, expm1_f64(x))
 OVER_BLOCK(expm1_f32, float, expm1_f32(x))
 BLOCK_BUT(log_f64, double, log_f64(x, 0), ODD_f64(x), log)
-BLOCK_BUT(log_f32, float, log_f32(x), ODD_f32(x), logf)
+BLOCK_BUT(log_f32, float, log_f32(x, 0), ODD_f32(x), logf)
 BLOCK_BUT(log2_f64, double, log_base_f64(x, LOG2_E_f64_1, LOG2_E_f64_2, 1, 0), ODD_f64(x), log2)
 BLOCK_BUT(log2_f32, float, (float)log_short((double)x, LOG2_E_f64_1, 1), ODD_f32(x), log2f)
 BLOCK_BUT(log10_f64, double, log_base_f64(x, LOG10_E_f64_1, LOG10_E_f64_2, LOG10_2_f64_1, LOG10_2_f64_2),
@@ -30,7 +30,7 @@ BLOCK_BUT(log10_f64, double, log_base_f64(x, LOG10_E_f64_1, LOG10_E_f64_2, LOG10
 BLOCK_BUT(log10_f32, float, (float)log_short((double)x, LOG10_E_f64_1, LOG10_2_f64_1 + LOG10_2_f64_2),
           ODD_f32(x), log10f)
 BLOCK_BUT(log1p_f64, double, log1p_f64(x), ODD_f64(1 + x), log1p)
-BLOCK_BUT(log1p_f32, float, (float)log1p_short((double)x), ODD_f32(1 + x), log1pf)
+BLOCK_BUT(log1p_f32, float, log1p_f32(x), ODD_f32(1 + x), log1pf)
 BLOCK_BUT(sin_f64, double, sin_f64(x), !(fabs(x) <= 0x1p30), sin)
 BLOCK_BUT(sin_f32, float, sin_f32(x), !(fabsf(x) <= 0x1p15f), sinf)
 BLOCK_BUT(cos_f64, double, cos_f64(x), !(fabs(x) <= 0x1p30), cos)
@@ -44,7 +44,7 @@ OVER_BLOCK(cosh_f32, float, (float)cosh_f64((double)x))
 OVER_BLOCK(tanh_f64, double, tanh_f64(x))
 OVER_BLOCK(tanh_f32, float, tanh_f32(x))
 OVER_BLOCK(atan_f64, double, atan_f64(x))
-OVER_BLOCK(atan_f32, float, (float)atan_f64((double)x))
+OVER_BLOCK(atan_f32, float, atan_f32(x))
 OVER_BLOCK(asin_f64, double, asin_f64(x))
 OVER_BLOCK(asin_f32, float, (float)asin_f64((double)x))
 OVER_BLOCK(acos_f64, double, acos_f64(x))

@@ -18,6 +18,9 @@
 /* 6 terms, error 2^-30.4 */
 #define TANH_f32(x) fmaf(fmaf(fmaf(0x1.2c645e0000000p-9f, ((x) * (x)), 0x1.64a8680000000p-6f), ((x) * (x)), 0x1.1110e80000000p-3f), (x), fmaf(fmaf(-0x1.1163280000000p-7f, ((x) * (x)), -0x1.ba08b40000000p-5f), ((x) * (x)), -0x1.5555560000000p-2f))
 
+/* 5 terms, error 2^-28.4 */
+#define ATAN_f32(x) fmaf(fmaf(0x1.b8033e0000000p-4f, ((x) * (x)), 0x1.99972c0000000p-3f), (x), fmaf(fmaf(-0x1.081a7e0000000p-4f, ((x) * (x)), -0x1.241f9c0000000p-3f), ((x) * (x)), -0x1.5555540000000p-2f))
+
 /* 11 terms, error 2^-61.8 */
 #define EXP_f64(x) fma(fma(fma(fma(fma(0x1.af4e5274a366cp-26, ((x) * (x)), 0x1.71de01ff19a6bp-19), ((x) * (x)), 0x1.a01a01abf7ed6p-13), ((x) * (x)), 0x1.11111111100bep-7), ((x) * (x)), 0x1.5555555555557p-3), (x), fma(fma(fma(fma(fma(0x1.1f733f411b727p-29, ((x) * (x)), 0x1.27e4db47938d1p-22), ((x) * (x)), 0x1.a01a01a6e1a43p-16), ((x) * (x)), 0x1.6c16c16c162c3p-10), ((x) * (x)), 0x1.5555555555556p-5), ((x) * (x)), 0x1.0000000000000p-1))
 

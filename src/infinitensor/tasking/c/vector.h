@@ -191,9 +191,9 @@ INLINE double log_f64(double x, double more) {
   const double low = fma(s, fma(z, LOG_f64(z), half), fma(k, LN2_f64_2, more));
   return fma(k, LN2_f64_1, f - (half - low));
 }
-INLINE float log_f32(float x) {
+INLINE float log_f32(float x, float more) {
   SPLIT_f32(x)
-  const float low = fmaf(f * f, fmaf(f, LOG1_f32(f), -0.5f), k * LN2_f32_2);
+  const float low = fmaf(f * f, fmaf(f, LOG1_f32(f), -0.5f), fmaf(k, LN2_f32_2, more));
   return fmaf(k, LN2_f32_1, f + low);
 }
 
@@ -212,15 +212,15 @@ INLINE double log1p_f64(double x) {
   const double u = 1 + x, away = (x > 1 ? 1 - (u - x) : x - (u - 1)) / u;
   return copysign(log_f64(u, away), x);
 }
+INLINE float log1p_f32(float x) {
+  const float u = 1 + x, away = (x > 1 ? 1 - (u - x) : x - (u - 1)) / u;
+  return copysignf(log_f32(u, away), x);
+}
 
 /* of a float32, in float64: k * two + log(1 + f) * e */
 INLINE double log_short(double x, double e, double two) {
   SPLIT_f64(x)
   return fma(k, two, e * fma(f * f, fma(f, LOG1_short(f), -0.5), f));
-}
-INLINE double log1p_short(double x) {
-  const double u = 1 + x;
-  return copysign(log_short(u, 1, LN2_f64_1) + (x - (u - 1)), x);
 }
 
 /* exp(x) where it is a float32, in float64 */
@@ -326,6 +326,14 @@ INLINE double angle_f64(double y, double x) {
   const double base = high ? PI_2_f64_1 : (low ? 0 : PI_2_f64_1 / 2);
   const double rest = high ? PI_2_f64_2 : (low ? 0 : PI_2_f64_2 / 2);
   return base + (fma(t * z, ATAN_f64(z), rest) + t);
+}
+INLINE float atan_f32(float x) {
+  const float a = fabsf(x);
+  const int high = a > 0x1.3504f4p+1f, low = a < 0x1.a8279ap-2f;
+  const float t = high ? -1 / a : (low ? a : (a - 1) / (a + 1)), z = t * t;
+  const float base = high ? PI_2_f32_1 : (low ? 0 : PI_2_f32_1 / 2);
+  const float rest = high ? PI_2_f32_2 : (low ? 0 : PI_2_f32_2 / 2);
+  return copysignf(x != x ? x : base + (fmaf(t * z, ATAN_f32(z), rest) + t), x);
 }
 INLINE double atan_f64(double x) {
   const double a = fabs(x);
