@@ -42,7 +42,7 @@ MOST_LINE_PARTS = 1 << 16
 
 def _count_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any]:
     """Counts of a tile; values outside 0 .. n - 1 are not counted."""
-    made = _counted(x, n) if xp is np else None
+    made = _counts_and_ends(x, n) if xp is np else None
     if made is not None:
         return made[:1]
     if xp is np:
@@ -51,7 +51,7 @@ def _count_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any]:
     return (_count_torch(xp, x, n) if found is None else found[0],)
 
 
-def _counted(x: Any, n: int) -> tuple[Any, Any] | None:
+def _counts_and_ends(x: Any, n: int) -> tuple[Any, Any] | None:
     """Counts of a tile, and the ends of its values, by C; None without it."""
     count = loop("histogram", "count_values", x.dtype)
     if count is None or n >= MOST_COUNTED:
@@ -176,7 +176,7 @@ def _count_weighted(x: Spec, weights: Spec, n: int) -> Call:
 
 
 def _ends_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any, Any]:
-    made = _counted(x, n) if xp is np else None
+    made = _counts_and_ends(x, n) if xp is np else None
     if made is not None:
         return made
     if xp is np:
