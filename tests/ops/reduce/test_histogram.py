@@ -12,6 +12,8 @@ from tests.ops.against_numpy import agree, refuse
 from tests.ops.programs import check_cases, ops_of
 
 import infinitensor as it
+from infinitensor import native
+from infinitensor.ops.backend.c_loops import loop
 
 pytestmark = pytest.mark.usefixtures("in_small_tiles")
 
@@ -141,3 +143,56 @@ def test_a_gpu_is_sent_edges_once(dtype: str) -> None:
             assert it.stats()["bytes_loaded"] == 0
             edges[0] = 9  # nobody else has them
         np.testing.assert_array_equal(it.histogram(a, 16, range=(-4.0, 4.0))[1][0], -4)
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize(
+    ("low", "high", "n_bins"),
+    [
+        (-4.0, 4.0, 256),
+        (0.1, 0.7, 1053),
+        (-1e6, 1e6 + 0.3, 3000),
+        (0.0, 100.0, 100),
+        (5, 5 + 1e-7, 3),
+    ],
+)
+def test_bins_of_values_on_their_edges_are_those_of_a_search(
+    low: float, high: float, n_bins: int, dtype: str, n_threads: int
+) -> None:
+    count = loop("histogram", "count_bins", dtype)
+    assert count is not None
+    rng = np.random.default_rng(n_bins)
+    edges = np.linspace(low, high, n_bins + 1)
+    for n in (0, 1, 257, 100_000):
+        x = rng.standard_normal(n) * 3 if dtype[0] == "f" else rng.integers(-5, 120, n)
+        x[: n // 2] = rng.choice(edges, n // 2)
+        if dtype[0] == "f":
+            x[n // 4 : n // 3] = np.nextafter(x[n // 4 : n // 3], rng.choice([-9e9, 9e9]))
+            x[-3:] = [np.nan, np.inf, -np.inf][:n]
+        x = x.astype(dtype)
+        found = np.zeros(n_bins, np.int64)
+        assert count(x, n, edges, n_bins, n_threads, found)
+        exact = x.astype("f8")
+        inside = exact[(exact >= low) & (exact <= high)]
+        bins = np.minimum(np.searchsorted(edges, inside, "right") - 1, n_bins - 1)
+        np.testing.assert_array_equal(found, np.bincount(bins, minlength=n_bins))
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("n_counts", [1, 7, 1024, 1025, 30_000])
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+def test_integers_are_counted_and_their_ends_found(
+    dtype: str, n_counts: int, n_threads: int
+) -> None:
+    count = loop("histogram", "count_values", dtype)
+    assert count is not None
+    for n in (1, 300, 200_000):
+        x = np.random.default_rng(n).integers(-3, n_counts + 3, n).astype(dtype)
+        found, ends = np.zeros(n_counts, np.int64), np.empty(2, np.int64)
+        assert count(x, n, n_counts, n_threads, found, ends)
+        wanted = np.bincount(x[(x >= 0) & (x < n_counts)], minlength=n_counts)
+        np.testing.assert_array_equal(found, wanted)
+        assert ends.tolist() == [x.min(), x.max()]

@@ -113,7 +113,7 @@ def take_fits(a: Any, indices: Any, axis: Any = None) -> bool:
     if not a.flags.c_contiguous:
         return False
     lines = 1 if axis is None else a.size // max(a.shape[axis], 1)
-    return max(lines, 1) * indices.size <= config.small_elements
+    return bool(max(lines, 1) * indices.size <= config.small_elements)
 
 
 def take_along_fits(a: Any, indices: Any, axis: Any = -1) -> bool:

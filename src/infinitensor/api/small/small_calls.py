@@ -65,7 +65,7 @@ def call_numpy(
     """
     limit = config.small_elements
     is_elementwise = fits is broadcast_fits
-    given = []
+    given: list[Any] = []
     session = None
     for x in args:
         if type(x) is tensors[0]:
@@ -190,7 +190,7 @@ def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Any:
     values = writeable(out) if limit else None
     if type(values) is not _ndarray:
         return None
-    given = []
+    given: list[Any] = []
     for x in args:
         if type(x) is tensors[0]:
             x = values_of(x)

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import float32, int64, result_type
+from infinitensor.events import lane
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.reduction import plain_combine
 from infinitensor.ops.reduce.histogram_triton import count_bins, count_values
 from infinitensor.ops.table.checks import host_values_of, is_on_host
 from infinitensor.ops.table.registry import Array, op, program
+from infinitensor.threads import n_sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,15 +42,32 @@ MOST_LINE_PARTS = 1 << 16
 
 def _count_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any]:
     """Counts of a tile; values outside 0 .. n - 1 are not counted."""
-    count = loop("histogram", "count_values", x.dtype) if xp is np else None
-    if count is not None:
-        number = np.zeros(n, int64)
-        count(np.ascontiguousarray(x), x.size, n, number)
-        return (number,)
+    made = _counts_and_ends(x, n) if xp is np else None
+    if made is not None:
+        return made[:1]
     if xp is np:
         return (np.bincount(x[(x >= 0) & (x < n)], minlength=n),)
     found = count_values(x, n)
     return (_count_torch(xp, x, n) if found is None else found[0],)
+
+
+def _counts_and_ends(x: Any, n: int) -> tuple[Any, Any] | None:
+    """Counts of a tile, and the ends of its values, by C; None without it."""
+    count = loop("histogram", "count_values", x.dtype)
+    if count is None or n >= MOST_COUNTED:
+        return None
+    number, ends = np.zeros(n, int64), np.empty(2, int64)
+    is_done = count(np.ascontiguousarray(x), x.size, n, _n_hands(), number, ends)
+    return (number, ends) if is_done else None
+
+
+MOST_COUNTED = 1 << 31
+"""Counts of which there are not as many: places are numbers of 32 bits."""
+
+
+def _n_hands() -> int:
+    """Threads that may share a kernel with the one that runs it."""
+    return 1 if lane.is_worker else n_sharing()
 
 
 def _count_torch(xp: Any, x: Any, n: int) -> Any:
@@ -157,11 +176,9 @@ def _count_weighted(x: Spec, weights: Spec, n: int) -> Call:
 
 
 def _ends_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any, Any]:
-    count = loop("histogram", "count_and_ends", x.dtype) if xp is np else None
-    if count is not None:
-        number, ends = np.zeros(n, int64), np.empty(2, int64)
-        count(np.ascontiguousarray(x), x.size, n, number, ends)
-        return number, ends
+    made = _counts_and_ends(x, n) if xp is np else None
+    if made is not None:
+        return made
     if xp is np:
         return (*_count_kernel(xp, x, axes=axes, n=n), np.stack([x.min(), x.max()]))
     found = count_values(x, n)
@@ -234,9 +251,9 @@ def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any) -> tuple[Any]:
     n = edges.shape[0] - 1
     count = loop("histogram", "count_bins", x.dtype) if xp is np else None
     if count is not None:
-        number = np.zeros(n, int64)
-        count(np.ascontiguousarray(x), x.size, np.ascontiguousarray(edges), n, number)
-        return (number,)
+        number, lines = np.zeros(n, int64), np.ascontiguousarray(x)
+        if count(lines, x.size, np.ascontiguousarray(edges), n, _n_hands(), number):
+            return (number,)
     if xp is np:
         found = np.searchsorted(edges, x, "right") - 1
     else:
