@@ -627,3 +627,28 @@ def test_copies_without_axes_are_arrays() -> None:
         made[...] = 7
         assert float(made) == 7
     assert float(x) == 2.5
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "a column": lambda s: s[:, None],
+    "a row": lambda s: s[None],
+    "reversed": lambda s: s[::-1],
+    "all of it": lambda s: s[:],
+    "own": lambda s: s * 2,
+    "a column of its own": lambda s: (s * 2)[:, None],
+    "transposed": lambda s: s.reshape(1, -1).T,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_call_on_a_view_of_small_values_is_recorded_again(name: str) -> None:
+    a, s = np.arange(90_000.0).reshape(300, 300), np.arange(300.0)
+    x, y, view = it.asarray(a), it.asarray(s), VIEWS[name]
+    it.compute(x)
+    found = [x - view(y) for _ in range(3)]
+    y[3] = 500  # what was recorded before has the values of before
+    later = x - view(y)
+    for made in found:
+        np.testing.assert_array_equal(made.numpy(), a - view(s))
+    s[3] = 500
+    np.testing.assert_array_equal(later.numpy(), a - view(s))

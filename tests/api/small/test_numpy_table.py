@@ -71,9 +71,11 @@ def test_a_matrix_of_some_size_times_a_vector_is_what_numpy_makes(
     left, right = (rng.integers(-9, 9, n).astype(dtype) for n in shape)
     x, u, v = map(it.asarray, (a, left, right))
     it.compute(x, u, v)
-    for made, wanted in ((x @ v, a @ right), (u @ x, left @ a), (x[:, ::2] @ v[::2],
-                          a[:, ::2] @ right[::2]), (v @ x.T, right @ a.T)):  # fmt: skip
-        np.testing.assert_allclose(made, wanted, rtol=1e-4, atol=0.05)
+    found = (x @ v, u @ x, v @ x.T, x.T @ u, x[:, ::2] @ v[::2], x[1:].T @ u[1:])
+    even, rest = a[:, ::2] @ right[::2], a[1:].T @ left[1:]
+    wanted = (a @ right, left @ a, right @ a.T, a.T @ left, even, rest)
+    for made, numpys in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(made, numpys, rtol=1e-4, atol=0.05)
     with pytest.raises(ValueError, match="matmul"):
         x @ v[1:]
     with pytest.raises(ValueError, match="matmul"):
@@ -83,9 +85,12 @@ def test_a_matrix_of_some_size_times_a_vector_is_what_numpy_makes(
 def test_a_matrix_of_some_size_times_a_vector_is_made_at_once() -> None:
     x, v = it.asarray(np.ones((300, 300), np.float32)), it.asarray(np.ones(300, np.float32))
     it.stats(reset=True)
-    made = (x @ v, v @ x)
-    assert it.stats()["small_calls"] == 2
+    transposed = x.T
+    made = (x @ v, v @ x, transposed @ v)
+    assert it.stats()["small_calls"] == 3
     assert all((one.numpy() == 300).all() for one in made)
+    x[0] = 2  # a view that has shown its values shows the new ones
+    assert ((transposed @ v).numpy() == 301).all()
 
 
 @pytest.mark.parametrize("n", [100, 10_000, 10_001, 60_000])

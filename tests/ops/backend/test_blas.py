@@ -387,7 +387,7 @@ blas._files = lambda: iter(found)
 def test_products_by_the_library_of_another_are_counted() -> None:
     library = blas.beside()
     assert library is not None
-    x = np.random.default_rng(5).random((300, 300))
+    x = np.random.default_rng(5).random((600, 600))  # no small product
     with it.init("cpu"):
         it.stats(reset=True)
         for _ in range(3):

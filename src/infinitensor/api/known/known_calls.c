@@ -5,6 +5,13 @@
 #include "api/session/slots.h"
 #include "api/known/known_calls.h"
 
+/* Whether an object could say what one of its attributes is. */
+static int was_asked(PyObject *x, PyObject *name) {
+    PyObject *found = PyObject_GetAttr(x, name);
+    Py_XDECREF(found);
+    return found != NULL;
+}
+
 /* Operands as a node holds them, and their accesses (NULL: all are read whole). 1: done, 0: not a
    case for here, -1: an error. */
 static int operands(PyObject *self, PyObject *found, PyObject *session, Args args, PyObject **inputs,
@@ -25,6 +32,9 @@ static int operands(PyObject *self, PyObject *found, PyObject *session, Args arg
             PyTuple_SET_ITEM(*inputs, k++, given);
             continue;
         }
+        /* of small values Python works out once which cell they are, and which view of it */
+        if (!IS(AT(x, tensor, T_CELL)) && !was_asked(x, n_cell)) return -1;
+        if (AT(x, tensor, T_LAZY_VIEW) == unknown && !was_asked(x, n_view)) return -1;
         PyObject *held = AT(x, tensor, T_CELL), *view = AT(x, tensor, T_LAZY_VIEW);
         if (k >= m || !IS(held) || view == unknown) return 0;
         given = AT(held, cell, C_VERSION);
@@ -493,7 +503,7 @@ PyMODINIT_FUNC PyInit__known_calls(void) {
     minus_one = PyLong_FromLong(-1);
     struct { PyObject **name; const char *text; } names[] = {
         {&n_acquire, "acquire"}, {&n_release, "release"}, {&n_in_task, "in_task"},
-        {&n_drain, "drain"}, {&n_name, "__name__"}};
+        {&n_drain, "drain"}, {&n_name, "__name__"}, {&n_view, "_view"}, {&n_cell, "_cell"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!(*names[i].name = PyUnicode_InternFromString(names[i].text))) return NULL;
     return PyModule_Create(&definition);

@@ -26,7 +26,7 @@ static const Locking *locking; /* NULL: sessions have locks of Python's */
 
 static PyObject *config, *unknown, *structure, *places, *lane, *generation, *no_views;
 static PyObject *slow, *slow_run, *slow_fill, *views, *write_op, *empty, *no_options, *zero, *one, *minus_one, *package;
-static PyObject *n_acquire, *n_release, *n_in_task, *n_drain, *n_name;
+static PyObject *n_acquire, *n_release, *n_in_task, *n_drain, *n_name, *n_view, *n_cell;
 static long few, many, medium, often;
 static const double SAFE = 1e30; /* numbers up to which float32 and wider overflow nowhere */
 

@@ -9,6 +9,7 @@ made when somebody asks for them. Calls on such values are in `api/small/small_c
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from infinitensor.api.session.version import Version
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.view import View
+from infinitensor.native import address
 
 if TYPE_CHECKING:
     from infinitensor.api.session.cell import BaseTensor
@@ -127,12 +129,21 @@ def view_of(tensor: BaseTensor) -> View | None:
     seen, base = tensor._seen, tensor._seen_of
     assert seen is not None
     assert base is not None
-    width = seen.itemsize
-    offset = seen.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    if 0 in seen.shape:
-        offset = 0
-    strides = tuple(stride // width for stride in seen.strides)
-    view = View(base.shape, seen.shape, offset // width, strides)
+    offset = 0 if 0 in seen.shape else address(seen) - address(base)
+    return _view_at(base.shape, seen.shape, offset, seen.strides, seen.itemsize)
+
+
+@lru_cache(4096)
+def _view_at(
+    base_shape: tuple[int, ...],
+    shape: tuple[int, ...],
+    offset: int,
+    steps: tuple[int, ...],
+    size: int,
+) -> View | None:
+    """A view from so many bytes on, with steps in bytes: one object for all that are alike."""
+    strides = tuple(step // size for step in steps)
+    view = View(base_shape, shape, offset // size, strides)
     return None if view.is_whole else view
 
 

@@ -93,9 +93,10 @@ static npy_intp broadcast_size(PyArrayObject *x, PyArrayObject *y) {
     return size;
 }
 
+enum { MATRICES = 4 };
 /* Whether what is multiplied has a small result, of which NumPy's library makes no work of several cores; of halves it
-   makes none (`product` in numpy_table.py). A matrix times a vector may have ONE_CORE elements: one pass over them takes
-   less than a plan for itself. */
+   makes none (`product` in numpy_table.py). A matrix times a vector may be MATRICES times as large as what is small: one
+   pass over it takes less than a plan for itself. */
 static int is_little_product(PyArrayObject *x, PyArrayObject *y, npy_intp limit) {
     int n = PyArray_NDIM(x), m = PyArray_NDIM(y), type = PyArray_DESCR(x)->type_num;
     if (type == NPY_HALF) return 0;
@@ -130,10 +131,23 @@ static PyObject *dotted(PyObject *a, PyObject *b) {
     return made ? PyArray_Return((PyArrayObject *)made) : NULL;
 }
 
+/* Let a view of a matrix on the host, of up to so many elements, know its values. Python runs: nothing is borrowed
+   yet. */
+static void look_at_view(PyObject *x, npy_intp limit) {
+    if (Py_TYPE(x) != tensor_type || IS(T(x, OWNER)) || !IS(T(x, CELL)) || T(x, LAZY_VIEW) == Py_None) return;
+    PyObject *version = C(T(x, CELL), C_VERSION), *host = V(version, V_HOST);
+    if (!IS(host) || T(x, SEEN_OF) == host || !PyArray_CheckExact(host)) return;
+    if (PyArray_NDIM((PyArrayObject *)host) != 2 || PyArray_SIZE((PyArrayObject *)host) > limit) return;
+    PyObject *values = PyObject_CallOneArg(values_of, x);
+    if (!values) PyErr_Clear(); /* whoever looks next has the better words */
+    Py_XDECREF(values);
+}
+
 /* The result of an operator, or NULL: without an error where Python has to do it. */
 static PyObject *operated(int op, PyObject *first, PyObject *second) {
-    npy_intp limit = limit_now(), most = op == MATMUL && limit > 0 && limit < ONE_CORE ? ONE_CORE : limit;
+    npy_intp limit = limit_now(), most = op == MATMUL && limit < ONE_CORE ? MATRICES * limit : limit;
     PyObject *session = NULL;
+    if (op == MATMUL && limit > 0) look_at_view(first, most), look_at_view(second, most);
     PyObject *a = limit > 0 ? operand(first, &session, most) : NULL;
     PyObject *b = a ? operand(second, &session, most) : NULL;
     if (!b || !session) return NULL;
@@ -638,16 +652,16 @@ static int fill_slots(void) {
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, broadcast_fits, outer_fits,
-   dot_fits, where_fits, recorders, recorded, fill, made, into, least, ufuncs, ways, halves, small_tensor): four are of
-   `numpy_loops.py`; `halves` is the address of what finds loops of halves. */
+   dot_fits, where_fits, recorders, recorded, fill, made, into, least, ufuncs, ways, halves, small_tensor, values_of):
+   four are of `numpy_loops.py`; `halves` is the address of what finds loops of halves. */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tensor, *version, *cell, *pointer;
     Py_ssize_t halves;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!O!nO", &tensor, &version, &cell, &config, &bfloat16,
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!O!nOO", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &broadcast_fits,
                           &outer_fits, &dot_fits, &where_fits, &PyTuple_Type, &recorders, &pointer, &slow_fill,
                           &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs,
-                          &PyTuple_Type, &ways, &halves, &small_tensor))
+                          &PyTuple_Type, &ways, &halves, &small_tensor, &values_of))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};

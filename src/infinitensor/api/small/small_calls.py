@@ -268,8 +268,8 @@ def in_c(
     fits = (broadcast_fits, outer_fits, dot_fits, where_fits)
     on_cores = (numpy_loops.compute, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
     before = (quicks, recorded, fill)
-    halves = (half_loops_address(), small_tensor)
-    _module.install(tensor, Version, Cell, *shared, *fits, *before, *on_cores, ways.IN_C, *halves)
+    more = (half_loops_address(), small_tensor, values_of)
+    _module.install(tensor, Version, Cell, *shared, *fits, *before, *on_cores, ways.IN_C, *more)
     transposed = _module.transposed
     ways.putters.append(_module.put_counts)
     return True
