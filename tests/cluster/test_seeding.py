@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.cluster.sets import blobs
 import infinitensor as it
 from infinitensor.api.session.session import current_session
 from infinitensor.cluster import KMeans, kmeans_plusplus
-from infinitensor.cluster.seeding import _product
+from infinitensor.cluster.seeding import _product, draw_rows
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -68,3 +69,33 @@ def test_seeds_of_many_points_are_found_in_blocks(
     monkeypatch.setattr("infinitensor.cluster.seeding.BLOCK_ROWS", block)
     monkeypatch.setattr("infinitensor.cluster.seeding.KEPT_MEMORY_PART", much)
     np.testing.assert_array_equal(kmeans_plusplus(x, 12, random_state=0)[1], plain)
+
+
+@pytest.mark.parametrize("n", [1, 7, 1000, 30_011])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rows_that_weigh_the_same_are_drawn_as_choice_draws_them(n: int, dtype: str) -> None:
+    p = (np.ones(n, dtype) / np.ones(n, dtype).sum()).astype(dtype)
+    for size in (None, 1, 2, 5):
+        for seed in range(40):
+            if size is not None and size > n:
+                continue
+            ours, theirs = np.random.RandomState(seed), np.random.RandomState(seed)
+            rows: Any = SimpleNamespace(n=n, dtype=np.dtype(dtype), weights=None)
+            found = draw_rows(rows, ours, size)
+            wanted = theirs.choice(n, size=size, replace=size is None, p=p)
+            np.testing.assert_array_equal(found, wanted)
+            assert ours.random_sample() == theirs.random_sample(), "the same draws were taken"
+
+
+def test_a_draw_next_to_a_border_is_left_to_choice() -> None:
+    class OnBorders(np.random.RandomState):
+        def random_sample(self, size: Any = None) -> Any:
+            super().random_sample(size)
+            return 0.5
+
+    rows: Any = SimpleNamespace(n=1000, dtype=np.dtype("f8"), weights=None)
+    state = OnBorders(3)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(OnBorders, "choice", lambda self, *given, **named: "asked")
+        assert draw_rows(rows, state) == "asked"
+    assert state.tomaxint() == np.random.RandomState(3).tomaxint(), "no draw was taken"

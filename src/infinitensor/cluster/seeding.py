@@ -44,9 +44,10 @@ def seed(
     """Rows chosen one after another, far from those before: their values and their numbers."""
     n_trials = 2 + int(np.log(n_clusters)) if n_local_trials is None else n_local_trials
     weights = np.ones(rows.n, rows.dtype) if rows.weights is None else rows.weights
+    first = draw_rows(rows, random_state)
     chosen = np.full(n_clusters, -1, int)
     centers = np.empty((n_clusters, rows.d), rows.dtype)
-    chosen[0] = random_state.choice(rows.n, p=weights / weights.sum())
+    chosen[0] = first
     centers[0] = rows.take(chosen[:1])[0]
     here = rows.small_copy(n_trials) if rows.n * n_trials <= ON_HOST else None
     kind = _Left if here is None else _FewLeft
@@ -57,6 +58,36 @@ def seed(
             draws = random_state.uniform(size=n_trials) * left.potential
             centers[c], chosen[c] = left.best_of(draws, c)
     return centers, chosen
+
+
+def normalise_weights(rows: DenseRows | SparseRows | RowsAt) -> Array:
+    """The weights of rows as probabilities."""
+    weights = np.ones(rows.n, rows.dtype) if rows.weights is None else rows.weights
+    return np.asarray(weights / weights.sum())
+
+
+def draw_rows(
+    rows: DenseRows | SparseRows | RowsAt,
+    random_state: np.random.RandomState,
+    size: int | None = None,
+) -> Any:
+    """What `choice` with the rows' weights draws: one row, or `size` different ones.
+
+    It adds up all weights, one after the other, several times. Of rows that weigh the same a draw u
+    is row floor(u n), unless rounding of those sums could have moved the border that is next to it.
+    """
+    n = rows.n
+    if rows.weights is None and (size is None or size <= n):
+        before = random_state.get_state()
+        place = random_state.random_sample(size) * n
+        row = np.floor(place)
+        in_row = place - row
+        slack = 4 * (n + 8.0) ** 2 * np.finfo(float).eps
+        is_sure = (in_row > slack) & (in_row < 1 - slack)
+        if np.all(is_sure) and len(np.unique(row)) == np.size(row):
+            return row.astype(np.int64)
+        random_state.set_state(before)
+    return random_state.choice(n, size=size, replace=size is None, p=normalise_weights(rows))
 
 
 def _few_threads(n_sums: int, are_products: bool) -> AbstractContextManager[Any]:
