@@ -38,6 +38,7 @@ from infinitensor.ops.points import (
     kd_order,
     pairs,
     prim,
+    seeds,
 )
 from infinitensor.ops.random import (
     counter_rng,
