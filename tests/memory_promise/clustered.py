@@ -60,6 +60,10 @@ def _centered(rng: np.random.Generator, kind: str) -> dict[str, list[Any]]:
             ((x, shift, draws, np.array([7])), {}),
             ((x, shift, draws, np.array([7]), weights), {}),
         ],
+        "_lloyd": [
+            ((x, shift, scale, centers, np.zeros(1)), {"max_iter": 5}),
+            ((x, shift, scale, centers, np.zeros(1), weights), {"max_iter": 5}),
+        ],
         "_csr_nearest": [((data, indices, centers, Rows(starts, d)), {})],
     }
 

@@ -36,6 +36,7 @@ from infinitensor.ops.points import (
     column_stats,
     distances,
     kd_order,
+    lloyd_task,
     pairs,
     prim,
     seeds,
