@@ -64,6 +64,10 @@ def _centered(rng: np.random.Generator, kind: str) -> dict[str, list[Any]]:
             ((x, shift, scale, centers, np.zeros(1)), {"max_iter": 5}),
             ((x, shift, scale, centers, np.zeros(1), weights), {"max_iter": 5}),
         ],
+        "_bisect": [
+            ((x, shift, scale, draws[:5, :2], np.zeros(1)), {"max_iter": 6, "by_size": one})
+            for one in (False, True)
+        ],
         "_csr_nearest": [((data, indices, centers, Rows(starts, d)), {})],
     }
 

@@ -35,7 +35,7 @@ LEAST_PART_PRODUCTS = 1 << 20
 ONE_THREAD_PARTS = 4
 """Parts up to which one thread is faster, where what comes between two passes is short."""
 
-ONE_TASK_COPIES = 4
+ONE_TASK_COPIES = 12
 """How often a GPU has room for the rows, and a few numbers for each, where all passes over them are
 one task."""
 

@@ -18,6 +18,7 @@ from sklearn.utils.parallel import _get_threadpool_controller
 import infinitensor as it
 from infinitensor.cluster.dense_rows import some_memory
 from infinitensor.ops.backend.c_loops import loop
+from infinitensor.ops.points.seeds import even_draws
 from infinitensor.ops.points.seeds_triton import MOST_TRIALS
 
 if TYPE_CHECKING:
@@ -79,19 +80,14 @@ def draw_rows(
 ) -> Any:
     """What `choice` with the rows' weights draws: one row, or `size` different ones.
 
-    It adds up all weights, one after the other, several times. Of rows that weigh the same a draw u
-    is row floor(u n), unless rounding of those sums could have moved the border that is next to it.
+    It adds up all weights, one after the other, several times; for equal ones that is not needed.
     """
     n = rows.n
     if rows.weights is None and (size is None or size <= n):
         before = random_state.get_state()
-        place = random_state.random_sample(size) * n
-        row = np.floor(place)
-        in_row = place - row
-        slack = 4 * (n + 8.0) ** 2 * np.finfo(float).eps
-        is_sure = (in_row > slack) & (in_row < 1 - slack)
-        if np.all(is_sure) and len(np.unique(row)) == np.size(row):
-            return row.astype(np.int64)
+        drawn = even_draws(random_state.random_sample(size), n)
+        if drawn is not None:
+            return drawn
         random_state.set_state(before)
     return random_state.choice(n, size=size, replace=size is None, p=normalise_weights(rows))
 

@@ -32,6 +32,7 @@ from infinitensor.ops.move import (
     write_op,
 )
 from infinitensor.ops.points import (
+    bisect,
     centres,
     column_stats,
     distances,

@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+def even_draws(draws: Any, n: int) -> Any:
+    """The rows that NumPy's `choice` takes for draws, among n that weigh the same: floor(u n).
+
+    None where two are the same, or where rounding of the running sum of the weights could have
+    moved the border that is next to one.
+    """
+    place = np.asarray(draws) * n
+    row = np.floor(place)
+    slack = 4 * (n + 8.0) ** 2 * np.finfo(float).eps
+    is_sure = (place - row > slack) & (place - row < 1 - slack)
+    found = bool(np.all(is_sure)) and len(np.unique(row)) == row.size
+    return row.astype(np.int64) if found else None
+
+
 def _kernel(xp: Any, x: Any, shift: Any, draws: Any, first: Any, *weights: Any, out: Any) -> None:
     if xp is not np and draws.shape[1] <= on_gpu.MOST_TRIALS and may_launch(x, shift, *weights):
 
