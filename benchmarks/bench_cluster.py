@@ -2,6 +2,7 @@
 
 Each has a process of its own with all cores. On a GPU ours runs there, scikit-learn on the CPU.
 `--lloyd` times Lloyd's iterations on a GPU, and compares the labels with float64's on all rows.
+`--bars` times on a GPU what has to be so many times faster than scikit-learn.
 `--density` times DBSCAN, HDBSCAN and neighbours on a GPU, scikit-learn on all cores in a process of
 its own, and compares what they find.
 The tables in docs/benchmarks.md are made by `python -m benchmarks.cluster_tables`.
@@ -245,6 +246,60 @@ def _wrong(torch: Any, x: Any, centers: Any, labels: Any) -> int:
     return wrong
 
 
+# --- what a GPU has to reach ----------------------------------------------------------------------
+
+BARS: list[tuple[dict[str, Any], int]] = [
+    (case("silhouette_score", "groups", (20_000, 16), "float64", n_labels=10), 40),
+    (case("BisectingKMeans", "groups", (400_000, 16), "float64", n_clusters=16), 10),
+    (case("KMeans", "groups", (1_000_000, 32), "float32", n_clusters=50), 40),
+]
+"""Rows, and how much faster than scikit-learn on all cores each has to be."""
+MOST_LLOYD_MS = 3.0
+"""Milliseconds that an iteration of 10,000,000 x 64 and 100 centres may take."""
+
+
+def bars_on_gpu() -> None:
+    """Seconds of a first and of five more calls on the GPU, and of one by scikit-learn."""
+    for one, least in BARS:
+        run, found = setup("infinitensor", one, "cuda")
+        first, *ours = (_seconds(run) for _ in range(6))
+        value = found()
+        run, found = setup("scikit-learn", one, "cpu")
+        theirs = _seconds(run)
+        faster = theirs / sorted(ours)[len(ours) // 2]
+        line = f"{one['name']}: {first:.3f} (first) " + " ".join(f"{s:.4f}" for s in ours)
+        line += f" s; scikit-learn {theirs:.2f} s, {faster:.1f}x of {least}x asked for"
+        print(line + f"; results {value!r} {found()!r}", flush=True)
+    _iteration_on_gpu()
+
+
+def _iteration_on_gpu(n: int = 10_000_000, d: int = 64, k: int = 100) -> None:
+    """Milliseconds of an iteration: what 12 of them take more than 4, on a GPU's tensor."""
+    import torch
+
+    import infinitensor as it
+    from infinitensor.cluster import KMeans
+
+    generator = torch.Generator("cuda").manual_seed(0)
+    x = torch.randn((n, d), generator=generator, device="cuda")
+    groups = torch.randn((k, d), generator=generator, device="cuda") * 1.5
+    x += groups[torch.randint(k, (n,), generator=generator, device="cuda")]
+    init = x[:k].cpu().numpy()
+
+    def fit(n_iter: int) -> int:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return int(KMeans(k, init=init, n_init=1, max_iter=n_iter, tol=0).fit(x).n_iter_)
+
+    with it.init("cuda"):
+        fit(4)
+        for _ in range(3):
+            took = {m: _seconds(lambda m=m: fit(m)) for m in (4, 12)}  # type: ignore[misc]
+            ms = 1e3 * (took[12] - took[4]) / 8
+            text = f"{took[4]:.3f} and {took[12]:.3f} s for 4 and 12 iterations, {ms:.2f} ms each"
+            print(f"Lloyd {n:,} x {d}, k={k}: {text}; asked for: {MOST_LLOYD_MS} ms", flush=True)
+
+
 # --- density on a GPU -----------------------------------------------------------------------------
 
 DENSITY: list[dict[str, Any]] = [
@@ -294,7 +349,7 @@ def peer_alone(name: str) -> None:
     print(_seconds(fit), repr(found()))
 
 
-def _seconds(run: Callable[[], None]) -> float:
+def _seconds(run: Callable[[], object]) -> float:
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
@@ -303,6 +358,8 @@ def _seconds(run: Callable[[], None]) -> float:
 if __name__ == "__main__":
     if "--lloyd" in sys.argv:
         lloyd_on_gpu()
+    elif "--bars" in sys.argv:
+        bars_on_gpu()
     elif "--density" in sys.argv:
         density_on_gpu(sys.argv[sys.argv.index("--density") + 1 :])
     else:

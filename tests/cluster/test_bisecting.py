@@ -11,6 +11,7 @@ from tests.cluster.sets import CONTINUOUS, blobs, uncentred
 
 import infinitensor as it
 from infinitensor.cluster import BisectingKMeans
+from infinitensor.cluster.dense_rows import DenseRows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,3 +54,56 @@ def test_a_file_larger_than_memory_gives_what_an_array_gives(devices: str, tmp_p
         np.testing.assert_array_equal(made.labels_, whole.labels_)
         np.testing.assert_array_equal(made.predict(x), whole.predict(x))
     np.testing.assert_allclose(made.cluster_centers_, whole.cluster_centers_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("strategy", ["biggest_inertia", "largest_cluster"])
+def test_a_tree_in_one_task_is_that_of_split_after_split(strategy: str, dtype: str) -> None:
+    x = blobs(1500, 5, 9, 3, 2.0).astype(dtype)
+    found = []
+    for is_one_task in (False, True):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(DenseRows, "is_one_task", is_one_task)
+            patched.setattr(it.config, "small_elements", 0)
+            state = np.random.RandomState(4)
+            made = BisectingKMeans(7, random_state=state, bisecting_strategy=strategy).fit(x)
+            found.append((made, state.random_sample()))
+    (passes, after_passes), (one_task, after_one) = found
+    np.testing.assert_array_equal(one_task.labels_, passes.labels_)
+    np.testing.assert_array_equal(one_task.cluster_centers_, passes.cluster_centers_)
+    np.testing.assert_array_equal(one_task.predict(x), one_task.labels_)
+    assert one_task.labels_.dtype == np.int32
+    assert one_task.inertia_ == pytest.approx(passes.inertia_, rel=1e-12)
+    assert after_one == after_passes, "as many draws were taken"
+
+
+def test_splits_that_one_task_cannot_begin_are_made_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = blobs(12, 3, 3, 18)  # so few that two draws often are the same row
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    for seed in range(6):
+        found = []
+        for is_one_task in (False, True):
+            monkeypatch.setattr(DenseRows, "is_one_task", is_one_task)
+            found.append(BisectingKMeans(6, random_state=seed).fit(x).labels_)
+        np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("n", "d"), [(60_000, 16), (20_001, 3), (5_000, 140)])
+def test_a_tree_on_a_gpu_is_that_of_the_cpu(n: int, d: int, dtype: str) -> None:
+    x = blobs(n, d, 11, 5, 3.0).astype(dtype)
+    for strategy in ("biggest_inertia", "largest_cluster"):
+        found = []
+        for devices in ("cpu", "cuda:0", "cuda:0"):
+            with it.init(devices), pytest.MonkeyPatch.context() as patched:
+                if devices != "cpu":
+                    patched.setattr(it.config, "small_elements", 0)
+                how: dict[str, Any] = {"random_state": 1, "bisecting_strategy": strategy}
+                found.append(BisectingKMeans(9, **how).fit(x))
+        for made in found[1:]:
+            np.testing.assert_array_equal(made.labels_, found[0].labels_)
+            np.testing.assert_array_equal(made.cluster_centers_, found[0].cluster_centers_)
+            assert made.inertia_ == pytest.approx(found[0].inertia_, rel=1e-9)

@@ -43,6 +43,7 @@ def _centered(rng: np.random.Generator, kind: str) -> dict[str, list[Any]]:
     starts = np.arange(0, n * 10 + 1, 10)
     data, indices = rng.standard_normal(n * 10).astype(kind), rng.integers(0, d, n * 10)
     closest = rng.uniform(size=n).astype(kind)
+    draws = rng.uniform(size=(20, 5))
     return {
         "_columns": [((x,), {}), ((x[:, ::2],), {})],
         "_nearest": [((x, shift, centers), {})],
@@ -54,6 +55,18 @@ def _centered(rng: np.random.Generator, kind: str) -> dict[str, list[Any]]:
         "_closer": [
             ((x, shift, centers[:8]), {}),
             ((x, shift, centers[:8], closest, labels, np.ones((k, 8), kind)), {}),
+        ],
+        "_seeds": [
+            ((x, shift, draws, np.array([7])), {}),
+            ((x, shift, draws, np.array([7]), weights), {}),
+        ],
+        "_lloyd": [
+            ((x, shift, scale, centers, np.zeros(1)), {"max_iter": 5}),
+            ((x, shift, scale, centers, np.zeros(1), weights), {"max_iter": 5}),
+        ],
+        "_bisect": [
+            ((x, shift, scale, draws[:5, :2], np.zeros(1)), {"max_iter": 6, "by_size": one})
+            for one in (False, True)
         ],
         "_csr_nearest": [((data, indices, centers, Rows(starts, d)), {})],
     }

@@ -12,11 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils.validation import check_is_fitted
 
+import infinitensor as it
 from infinitensor.cluster.bisect_rows import part_of
 from infinitensor.cluster.kmeans import CHECKS, OnTiles, checked_weights, moments, rows_of
 from infinitensor.cluster.lloyd import Run, lloyd, total
 from infinitensor.cluster.sparse_rows import SparseRows
 from infinitensor.estimators.points import points
+from infinitensor.ops.points.bisect import NOT_PARTED, ROOT
 
 if TYPE_CHECKING:
     from infinitensor.cluster.dense_rows import DenseRows
@@ -54,19 +56,53 @@ class BisectingKMeans(OnTiles, theirs.BisectingKMeans):  # type: ignore[misc]
             rows.with_bounds(*ends)
         tree = _BisectingTree(indices=np.arange(rows.n), center=middle, score=0)
         self._bisecting_tree = tree
-        for _ in range(self.n_clusters - 1):
-            self._split(rows, tree.get_cluster_to_bisect())
-        self.labels_ = np.full(rows.n, -1, dtype=np.int32)
+        leaf_of = self._grow_in_one_task(rows, tree)
+        if leaf_of is None:
+            for _ in range(self.n_clusters - 1):
+                self._split(rows, tree.get_cluster_to_bisect())
+        label_of = np.full(rows.n if leaf_of is None else 2 * self.n_clusters, -1, dtype=np.int32)
         centers = np.empty((self.n_clusters, rows.d), dtype=rows.dtype)
         for i, node in enumerate(tree.iter_leaves()):
-            self.labels_[node.indices] = i
+            label_of[node.indices] = i
             centers[i] = node.center
             node.label = i
             node.indices = None
+        self.labels_ = label_of if leaf_of is None else label_of[leaf_of]
         self.inertia_ = total(rows.inertia(centers, self.labels_), rows.dtype)
         self.cluster_centers_ = centers if mean is None else centers + mean
         self._n_features_out = self.cluster_centers_.shape[0]
         return self
+
+    def _grow_in_one_task(self, rows: DenseRows | SparseRows, root: Any) -> Array | None:
+        """The leaf of each row, by one task on a GPU; the nodes' indices are their numbers.
+
+        None, and nothing done, where that is not for these rows or a split has no two first rows.
+        """
+        is_random = isinstance(self.init, str) and self.init == "random"
+        if not is_random or self.n_init != 1 or self.verbose or self.n_clusters == 1:
+            return None
+        if isinstance(rows, SparseRows) or not rows.is_one_task:
+            return None
+        scale, is_coarse = rows.units
+        if is_coarse or rows.weights is not None:
+            return None
+        before = self._random_state.get_state()
+        draws = self._random_state.random_sample((self.n_clusters - 1, 2))
+        by_size = self.bisecting_strategy == "largest_cluster"
+        how = {"max_iter": self.max_iter, "by_size": by_size}
+        asked = rows.call("_bisect", scale, draws, np.array([float(self.tol)]), **how)
+        it.compute(*asked)
+        leaf_of, centers, scores, parents = (np.asarray(one.numpy()) for one in asked)
+        if (parents == NOT_PARTED).any():
+            self._random_state.set_state(before)
+            return None
+        nodes = {ROOT: root}
+        for step, parent in enumerate(parents.tolist()):
+            for number in (2 * step, 2 * step + 1):
+                nodes[number] = _BisectingTree(centers[number], number, scores[number])
+            nodes[parent].left, nodes[parent].right = nodes[2 * step], nodes[2 * step + 1]
+            nodes[parent].indices = None
+        return leaf_of
 
     def _split(self, rows: DenseRows | SparseRows, node: Any) -> None:
         """Part the points of a node in two, by the best of `n_init` runs."""

@@ -35,6 +35,10 @@ LEAST_PART_PRODUCTS = 1 << 20
 ONE_THREAD_PARTS = 4
 """Parts up to which one thread is faster, where what comes between two passes is short."""
 
+ONE_TASK_COPIES = 12
+"""How often a GPU has room for the rows, and a few numbers for each, where all passes over them are
+one task."""
+
 COARSEST_UNIT = 2.0**-34
 """The largest unit of sums, as a part of the smallest difference that counts; else a second unit
 is used."""
@@ -202,6 +206,15 @@ class DenseRows(Measured):
         return made
 
     # passes over the rows
+
+    @property
+    def is_one_task(self) -> bool:
+        """Whether many passes may be one task: one GPU has room for the rows and their copies."""
+        mesh = it.Mesh.current()
+        if self.few or mesh.kind != "cuda" or mesh.n_devices > 1 or not mesh.tools.has_triton:
+            return False
+        needed = ONE_TASK_COPIES * (self.n * self.d * self.dtype.itemsize + 32 * self.n)
+        return needed <= mesh.devices[0].memory_bytes
 
     def call(self, name: str, *others: Any, n_points: int = 0, **params: Any) -> Any:
         """An op on the rows: tensors that wait, or arrays if rows are few.

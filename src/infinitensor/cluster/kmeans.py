@@ -28,7 +28,7 @@ from infinitensor.api.record.late import call_op
 from infinitensor.cluster.bisect_rows import RowsAt
 from infinitensor.cluster.dense_rows import DenseRows
 from infinitensor.cluster.lloyd import Run, lloyd, total
-from infinitensor.cluster.seeding import seed
+from infinitensor.cluster.seeding import draw_rows, seed
 from infinitensor.cluster.sparse_rows import SparseRows
 from infinitensor.estimators.checked_functions import like
 from infinitensor.estimators.points import Points, on_host, points
@@ -66,12 +66,6 @@ def checked_weights(sample_weight: Any, given: Points) -> Array | None:
     stand_in = np.broadcast_to(np.zeros((), given.dtype), (given.n, given.d))
     checked = _check_sample_weight(on_host(sample_weight), stand_in, dtype=given.dtype)
     return np.asarray(checked)
-
-
-def normalise_weights(rows: DenseRows | SparseRows | RowsAt) -> Array:
-    """The weights of rows as probabilities."""
-    weights = np.ones(rows.n, rows.dtype) if rows.weights is None else rows.weights
-    return np.asarray(weights / weights.sum())
 
 
 AT_A_TIME = 1 << 20
@@ -128,9 +122,7 @@ class OnTiles(_BaseKMeans):  # type: ignore[misc]
         if isinstance(init, str) and init == "k-means++":
             return seed(rows, k, random_state)[0]
         if isinstance(init, str):
-            p = normalise_weights(rows)
-            chosen = random_state.choice(rows.n, size=k, replace=False, p=p)
-            return np.asarray(rows.take(chosen))
+            return np.asarray(rows.take(draw_rows(rows, random_state, k)))
         if _is_arraylike_not_scalar(self.init):
             return np.asarray(init)
         centers = init(rows.all_rows(), k, random_state=random_state)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import infinitensor as it
+from infinitensor.ops.points.lloyd_triton import HAS_EMPTY
+
 if TYPE_CHECKING:
     from infinitensor.cluster.bisect_rows import RowsAt
     from infinitensor.cluster.dense_rows import DenseRows
@@ -44,6 +47,10 @@ def lloyd(
     Prints what scikit-learn prints.
     """
     k = len(centers)
+    if not verbose and getattr(rows, "is_one_task", False):
+        found = _run_in_one_task(rows, centers, max_iter, tol)
+        if found is not None:
+            return found
     state: Any = rows.start(k)
     strict = False
     i = 0
@@ -69,6 +76,22 @@ def lloyd(
     parts = rows.inertia(centers, state.labels)
     labels = np.asarray(state.labels)
     return Run(labels, total(parts, rows.dtype), centers, i + 1, parts)
+
+
+def _run_in_one_task(rows: Any, centers: Array, max_iter: int, tol: float) -> Run | None:
+    """All iterations on a GPU; None where they are not for it, or a label is left without rows."""
+    scale, is_coarse = rows.units
+    if is_coarse or centers.dtype != rows.dtype:
+        return None
+    given = (scale, centers, np.array([float(tol)]), *rows._weighing)
+    labels, moved, state = rows.call("_lloyd", *given, max_iter=max_iter)
+    it.compute(labels, moved, state)
+    how, n_iter = state.numpy().tolist()
+    if how == HAS_EMPTY:
+        return None
+    centers = moved.numpy()
+    parts = rows.inertia(centers, labels)
+    return Run(np.asarray(labels.numpy()), total(parts, rows.dtype), centers, n_iter, parts)
 
 
 def total(parts: Array, dtype: Any) -> Any:

@@ -19,9 +19,9 @@ from infinitensor.cluster.kmeans import (
     OnTiles,
     checked_weights,
     labels_inertia,
-    normalise_weights,
     rows_of,
 )
+from infinitensor.cluster.seeding import normalise_weights
 from infinitensor.cluster.sparse_rows import SparseRows
 from infinitensor.estimators.points import Points, points
 from infinitensor.ops import TABLE

@@ -18,6 +18,8 @@ from sklearn.utils.parallel import _get_threadpool_controller
 import infinitensor as it
 from infinitensor.cluster.dense_rows import some_memory
 from infinitensor.ops.backend.c_loops import loop
+from infinitensor.ops.points.seeds import even_draws
+from infinitensor.ops.points.seeds_triton import MOST_TRIALS
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -44,9 +46,15 @@ def seed(
     """Rows chosen one after another, far from those before: their values and their numbers."""
     n_trials = 2 + int(np.log(n_clusters)) if n_local_trials is None else n_local_trials
     weights = np.ones(rows.n, rows.dtype) if rows.weights is None else rows.weights
+    first = draw_rows(rows, random_state)
+    if _is_one_task(rows, n_trials):
+        chosen = _seeds_in_one_task(
+            rows, first, random_state.uniform(size=(n_clusters - 1, n_trials))
+        )
+        return rows.take(chosen), chosen
     chosen = np.full(n_clusters, -1, int)
     centers = np.empty((n_clusters, rows.d), rows.dtype)
-    chosen[0] = random_state.choice(rows.n, p=weights / weights.sum())
+    chosen[0] = first
     centers[0] = rows.take(chosen[:1])[0]
     here = rows.small_copy(n_trials) if rows.n * n_trials <= ON_HOST else None
     kind = _Left if here is None else _FewLeft
@@ -57,6 +65,48 @@ def seed(
             draws = random_state.uniform(size=n_trials) * left.potential
             centers[c], chosen[c] = left.best_of(draws, c)
     return centers, chosen
+
+
+def normalise_weights(rows: DenseRows | SparseRows | RowsAt) -> Array:
+    """The weights of rows as probabilities."""
+    weights = np.ones(rows.n, rows.dtype) if rows.weights is None else rows.weights
+    return np.asarray(weights / weights.sum())
+
+
+def draw_rows(
+    rows: DenseRows | SparseRows | RowsAt,
+    random_state: np.random.RandomState,
+    size: int | None = None,
+) -> Any:
+    """What `choice` with the rows' weights draws: one row, or `size` different ones.
+
+    It adds up all weights, one after the other, several times; for equal ones that is not needed.
+    """
+    n = rows.n
+    if rows.weights is None and (size is None or size <= n):
+        before = random_state.get_state()
+        drawn = even_draws(random_state.random_sample(size), n)
+        if drawn is not None:
+            return drawn
+        random_state.set_state(before)
+    return random_state.choice(n, size=size, replace=size is None, p=normalise_weights(rows))
+
+
+def _is_one_task(rows: Any, n_trials: int) -> bool:
+    """Whether a GPU takes all seeds in one task.
+
+    Not of so few rows in float32 that their sums are made as scikit-learn makes them.
+    """
+    if n_trials > MOST_TRIALS or not getattr(rows, "is_one_task", False):
+        return False
+    return bool(rows.dtype == np.float64 or rows.n * n_trials > ON_HOST)
+
+
+def _seeds_in_one_task(rows: Any, first: int, draws: Array) -> Array:
+    """The numbers of the seeds; the draws are those of the second seed and those after it."""
+    padded = np.concatenate([np.zeros((1, draws.shape[1])), draws])
+    found = rows.call("_seeds", padded, np.array([first]), *rows._weighing)
+    return np.asarray(found.numpy())
 
 
 def _few_threads(n_sums: int, are_products: bool) -> AbstractContextManager[Any]:

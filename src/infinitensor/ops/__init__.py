@@ -32,12 +32,15 @@ from infinitensor.ops.move import (
     write_op,
 )
 from infinitensor.ops.points import (
+    bisect,
     centres,
     column_stats,
     distances,
     kd_order,
+    lloyd_task,
     pairs,
     prim,
+    seeds,
 )
 from infinitensor.ops.random import (
     counter_rng,

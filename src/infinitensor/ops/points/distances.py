@@ -17,6 +17,8 @@ from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.reduction import SUM
 from infinitensor.ops.linalg.matmul import product
+from infinitensor.ops.points import distances_triton as on_gpu
+from infinitensor.ops.points.centres_triton import may_launch
 from infinitensor.ops.table.registry import op
 
 if TYPE_CHECKING:
@@ -565,6 +567,9 @@ def _sums_kernel(
     grain: int,
 ) -> None:
     """Columns in the order of their codes, so that each code is one run of them."""
+    if xp is not np and metric in on_gpu.KINDS and not role and may_launch(x, y, codes):
+        on_gpu.sums_by_label(xp, x, y, own, codes, metric, out)
+        return
     out[...] = 0
     order = np.argsort(codes, kind="stable") if xp is np else xp.argsort(codes, stable=True)
     y, codes = y[order], codes[order]
@@ -619,6 +624,14 @@ def _add_euclidean(x: Array, y: Array, codes: Array, starts: Array, own: Array, 
     return True
 
 
+def _sums_on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Of the kernel that adds up by label, and of `tile` for the metrics that it has not."""
+    if params["metric"] not in on_gpu.KINDS or params["role"]:
+        return _some_scratch(ins, outs, params)
+    (n, d), m, n_codes = ins[0].shape, ins[1].shape[0], outs[0].shape[1]
+    return max(_some_scratch(ins, outs, params), on_gpu.scratch_of(n, m, d, n_codes))
+
+
 def _sums_oracle(
     x: Any, y: Any, own: Any, codes: Any, extra: Any = None, *, n_codes: int, **named: Any
 ) -> Any:
@@ -631,6 +644,7 @@ def _sums_oracle(
     kernel=_sums_kernel,
     grain=_grain,
     scratch_bytes=_some_scratch,
+    scratches={"cuda": _sums_on_gpu},
     cost=3.0,
     cases=lambda rng: [
         ((*args[:3], rng.integers(0, 3, len(args[1])), *args[3:]), {"n_codes": 3, **named})
