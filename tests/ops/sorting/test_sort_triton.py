@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiled import compiles, needs_triton
 from tests.on_gpu import same
 from tests.triton_in_numpy import triton_in_numpy
 
@@ -15,7 +16,11 @@ from infinitensor.ops.sorting import sort_triton
 torch = pytest.importorskip("torch")
 LEAST, MOST = sort_triton.LEAST_SORTED_ELEMENTS, sort_triton.MOST_LINE_ELEMENTS
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
-SHAPES = [((3001, 3), 1), ((41, 130), 0), ((7, 97, 9), 1), ((9, MOST), 1), ((LEAST, 1), 1)]
+SHAPES = [
+    *[((3001, 3), 1), ((301, 24), 1), ((13, 32, 11), 1), ((129, 32), 1), ((LEAST, 1), 1)],
+    *[((41, 130), 0), ((7, 97, 9), 1), ((9, MOST), 1)],
+]
+STABLE: dict[Any, Any] = {np: {"kind": "stable"}, it: {}}
 
 
 def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -49,6 +54,39 @@ def test_lines_are_sorted_as_numpy_sorts_them(
     assert len(launches) == 1
 
 
+def with_ties(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    x = values(shape, dtype)
+    if x.dtype.kind in "iu":
+        return x % 5
+    if x.dtype.kind == "f":
+        x.reshape(-1)[::3], x.reshape(-1)[1::3] = -0.0, 0.0
+    return x
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, "uint32", "uint64"])
+def test_order_is_stable_and_zeros_are_equal(
+    launches: list[Any], shape: tuple[int, ...], axis: int, dtype: str
+) -> None:
+    for x in (values(shape, dtype), with_ties(shape, dtype)):
+        out = torch.empty(x.shape, dtype=torch.int64)
+        is_there = sort_triton.argsort_short_lines(torch.from_numpy(x), out, axis - len(shape))
+        is_wide = x.itemsize == 8 and shape[axis] > sort_triton.MOST_PAIRED_ELEMENTS
+        assert is_there is not is_wide
+        if is_there:
+            np.testing.assert_array_equal(out.numpy(), np.argsort(x, axis, kind="stable"))
+
+
+@pytest.mark.parametrize("n", range(1, sort_triton.MOST_THREAD_ELEMENTS + 1))
+def test_networks_sort_every_line_of_zeros_and_ones(n: int) -> None:
+    rng = np.random.default_rng(n)
+    every = np.arange(1 << n) if n <= 12 else rng.integers(0, 1 << n, 5000)
+    lines = every[:, None] >> np.arange(n) & 1
+    for a, b in sort_triton.exchanges(n):
+        lines[:, [a, b]] = np.sort(lines[:, [a, b]])
+    assert (np.diff(lines) >= 0).all()
+
+
 @pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
 def test_unsigned_integers_are_ordered_as_such(launches: list[Any], dtype: str) -> None:
     x = values((900, 7), dtype)
@@ -71,12 +109,13 @@ def test_zeros_are_ordered_by_their_sign(launches: list[Any]) -> None:
     np.testing.assert_array_equal(np.signbit(out.numpy()), [[True, False]] * LEAST)
 
 
-@pytest.mark.parametrize("ranks", [(0,), (20,), (20, 21), (20, 40), (0, 3, 3, 39)])
+@pytest.mark.parametrize("n", [41, 21])
+@pytest.mark.parametrize("ranks", [(0,), (20,), (19, 20), (7, 20), (0, 3, 3, 13)])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_some_ranks_are_stored_alone(
-    launches: list[Any], ranks: tuple[int, ...], dtype: str
+    launches: list[Any], ranks: tuple[int, ...], dtype: str, n: int
 ) -> None:
-    x = values((333, 41), dtype)
+    x = values((333, n), dtype)
     out = torch.empty((333, len(ranks)), dtype=getattr(torch, dtype))
     assert sort_triton.sort_short_lines(torch.from_numpy(x), out, -1, ranks)
     np.testing.assert_array_equal(out.numpy(), np.sort(x)[:, list(ranks)])
@@ -92,27 +131,56 @@ def test_long_lines_few_elements_and_others_are_the_libraries(launches: list[Any
         (x.to(torch.complex64), torch.empty((LEAST, 4), dtype=torch.complex64)),
     ]
     assert [sort_triton.sort_short_lines(*given, 1) for given in refused] == [False] * 5
+    assert [sort_triton.argsort_short_lines(*given, 1) for given in refused] == [False] * 5
+    assert not sort_triton.argsort_short_lines(x.to(torch.complex128), x, 1)
     assert launches == []
 
 
+@needs_triton
+@pytest.mark.parametrize(
+    ("dtype", "n", "order"),
+    [("float32", 11, 1), ("float64", 5, 1), ("int16", 70, 1), ("uint8", 9, 0)],
+)
+def test_they_compile(dtype: str, n: int, order: int) -> None:
+    kind = getattr(torch, dtype)
+    whole = getattr(torch, f"int{8 * kind.itemsize}")
+    x = torch.empty((5, n), dtype=whole)
+    out = torch.empty((5, n), dtype=torch.int64 if order else whole)
+    shape = (5, n, 1, *sort_triton.order_of(kind), order)
+    assert compiles(sort_triton._launch(shape, (x, out)), [x.dtype, out.dtype])
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize(("shape", "axis"), [*SHAPES, ((200_000, 41), 1), ((300, 5000), 0)])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((200_000, 11), 1), ((999, 24), 1), ((13, 32, 11), 1), ((200_000, 41), 1), ((300, 5000), 0)],
+)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gpus_sort_by_it_once_it_is_compiled(
     shape: tuple[int, ...], axis: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    n_done: list[bool] = []
-    sort = sort_triton.sort_short_lines
+    n_done = {"sort_short_lines": 0, "argsort_short_lines": 0}
 
-    def noted(*given: Any) -> bool:
-        n_done.append(sort(*given))
-        return n_done[-1]
+    def noted(name: str) -> Any:
+        start = getattr(sort_triton, name)
+
+        def counted(*given: Any) -> bool:
+            is_done: bool = start(*given)
+            n_done[name] += is_done
+            return is_done
+
+        return counted
 
     it.config.small_elements = 0
-    monkeypatch.setattr("infinitensor.ops.sorting.sort.sort_short_lines", noted)
+    for name in n_done:
+        monkeypatch.setattr(f"infinitensor.ops.sorting.sort.{name}", noted(name))
     monkeypatch.setattr(sort_triton, "can_start", lambda *given: True)
     same(lambda xp, x: [xp.sort(x, axis=axis)], values(shape, dtype))
-    assert any(n_done)
+    for x in (values(shape, dtype), with_ties(shape, dtype)):
+        same(lambda xp, x: [xp.argsort(x, axis=axis, **STABLE[xp])], x)
+    assert n_done["sort_short_lines"]
+    is_wide = np.dtype(dtype).itemsize == 8 and shape[axis] > sort_triton.MOST_PAIRED_ELEMENTS
+    assert bool(n_done["argsort_short_lines"]) is not is_wide
 
 
 @pytest.mark.gpu

@@ -26,7 +26,7 @@ from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
 from infinitensor.ops.sorting.external_sort import is_long, sort_long
 from infinitensor.ops.sorting.sort_cuda import one_nan, sort_with_cupy
-from infinitensor.ops.sorting.sort_triton import sort_short_lines
+from infinitensor.ops.sorting.sort_triton import argsort_short_lines, sort_short_lines
 from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
@@ -220,7 +220,8 @@ def has_quick_order() -> bool:
 
 
 def _argsort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
-    sorted_order(xp, x, axis, into=out)
+    if xp is np or not argsort_short_lines(x, out, axis):
+        sorted_order(xp, x, axis, into=out)
 
 
 def _sort_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
