@@ -1,9 +1,10 @@
 """The tasking stage: every group becomes families of tasks over tiles.
 
 Here a group whose pieces each make tiles of the result is lowered, and every other goes to the file
-of its kind: several groups as one family (`row_reuse` and `sweep` by `row_blocks`;
-`joint_reductions`, `group_with_write`, `batching`), cut contracted labels (`combine`, `chain`,
-`streamed_pairs`), writes in place (`update`), windows that are renewed (`stencil`).
+of its kind: several groups as one family (`row_reuse` and `sweep` by `row_blocks`, or by
+`row_programs`; `joint_reductions`, `group_with_write`, `batching`), cut contracted labels
+(`combine`, `chain`, `streamed_pairs`), writes in place (`update`), windows that are renewed
+(`stencil`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from infinitensor.tasking.groups.copy_groups import copies_in_c
 from infinitensor.tasking.groups.group_with_write import lower_written
 from infinitensor.tasking.groups.joint_reductions import find_passes, lower_pass
 from infinitensor.tasking.groups.row_blocks import lower_rows
+from infinitensor.tasking.groups.row_programs import lower_row_program
 from infinitensor.tasking.groups.row_reuse import find_rows
 from infinitensor.tasking.groups.single_op import (
     product_in_c,
@@ -69,7 +71,8 @@ def lower_groups(lowering: Lowering) -> None:
             continue
         if g in in_rows:
             if g in rows:
-                lower_rows(lowering, rows[g])
+                lower = lower_rows if lowering.kind == "cpu" else lower_row_program
+                lower(lowering, rows[g])
         elif g in passes and lower_pass(lowering, passes[g]):
             done.update(passes[g])
         elif lowering.kind == "cuda" and lower_written(lowering, g):

@@ -1,8 +1,9 @@
 """Rows that are reduced and used again: softmax, layer norm, x - x.mean(1, keepdims=True).
 
-On CPUs, groups that reduce the last axis and groups that read the results along it become one
-family: each task runs them on one block of rows after another (`block_kernel.py`), so that rows are
-read from memory once and values between groups are never stored.
+Groups that reduce the last axis and groups that read the results along it become one family. On
+CPUs each task runs them on one block of rows after another (`block_kernel.py`), on GPUs a program
+has rows in registers (`row_programs.py`): rows are read from memory once and values between groups
+are never stored.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from infinitensor.tasking.groups.row_blocks import (
     generated_member,
     leaving_values,
 )
+from infinitensor.tasking.groups.row_programs import row_kernel
 from infinitensor.tasking.kernels.choose_kernel import has_same_bits, is_worth_compiling, work_of
 from infinitensor.tasking.kernels.fused_reduction import reduced_axes
 
@@ -29,15 +31,16 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Cuts
     from infinitensor.tasking.graph.lowering import Lowering
 
-MOST_ROW = 1 << 15
-"""Elements of a row at most: several arrays of such rows stay in cache."""
+MOST_ROW = {"cpu": 1 << 15, "cuda": 1 << 12}
+"""Elements of a row at most: several arrays of such rows stay in cache, or in the registers of a
+program."""
 STEPS_SHARE = 16
 """The part of a device's memory that may be between the steps of tasks that run at a time."""
 
 
 def find_rows(lowering: Lowering, taken: Container[int]) -> dict[int, Rows]:
     """Groups that become one family, by the last of them; but not those that are taken already."""
-    if lowering.kind != "cpu" or not lowering.target.compiles:
+    if lowering.kind not in MOST_ROW or not lowering.target.compiles:
         return {}
     return _Finder(lowering, taken).find()
 
@@ -47,6 +50,7 @@ class _Finder:
 
     def __init__(self, lowering: Lowering, taken: Container[int]) -> None:
         self.lowering = lowering
+        self.most_row = MOST_ROW[lowering.kind]
         self.taken = taken
         self.graph = lowering.graph
         self.plans: tuple[GroupPlan, ...] = lowering.plan.groups
@@ -91,7 +95,7 @@ class _Finder:
         if any(n.op.kind != "elementwise" for n in self.nodes[g][: -1 if is_reduction else None]):
             return None
         shape = last.shapes[0] if is_reduction else last.call.outs[0].shape
-        if len(shape) < 2 or shape[-1] > MOST_ROW or min(shape) < 2:
+        if len(shape) < 2 or shape[-1] > self.most_row or min(shape) < 2:
             return None
         if plan.part is not None or plan.tiles is not None or len(plan.cuts[-1]) > 2:
             return None
@@ -131,9 +135,10 @@ class _Finder:
         if not any(node.op.kind == "reduction" for node in nodes):
             return None
         # every group is a kernel to compile: each must be worth it, one with the other
-        work = sum(map(work_of, nodes))
-        worth = is_worth_compiling(self.plans[max(full)], -(-work // len(several)))
-        waits = has_same_bits(nodes, self.lowering.target)
+        on_cpu = self.lowering.kind == "cpu"
+        work, n_kernels = sum(map(work_of, nodes)), len(several) if on_cpu else 1
+        worth = is_worth_compiling(self.plans[max(full)], -(-work // n_kernels))
+        waits = on_cpu and has_same_bits(nodes, self.lowering.target)
         if not worth and not waits:
             return None
         touched = inside | {o.value for node in nodes for o in node.operands if o.value >= 0}
@@ -152,12 +157,14 @@ class _Finder:
             reads = {read.operand.value for read in plan.space.reads}
             if not alike and (not reads <= inside or any(v in leaving for v, _ in plan.space.outs)):
                 return None
-            member = generated_member(self.lowering, g)
+            group = self.groups[g]
+            member = generated_member(self.lowering, g) if on_cpu else Member(g, group, plan, None)
             if member is None:
                 return None
             members.append(member)
-        due = Due(worth, waits)
-        return Rows(members, inside, leaving, cuts[:-1], self.plans[max(full)].devices, due)
+        devices_of_all, due = self.plans[max(full)].devices, Due(worth, waits)
+        rows = Rows(members, inside, leaving, cuts[:-1], devices_of_all, due)
+        return rows if on_cpu or row_kernel(self.graph, rows) is not None else None
 
     def has_room(self, between: frozenset[int], cuts: Cuts) -> bool:
         """Whether what is between steps takes little of a device, in all workers together: blocks

@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -454,8 +454,8 @@ class Generated:
         self._has_failed = False
         self.one_launch: OneLaunch | None = None
         """The launch that it starts, where that is one."""
-        if isinstance(fast, MappedRun) and fast.is_one_launch:
-            self.one_launch = fast
+        if getattr(fast, "is_one_launch", False):
+            self.one_launch = cast("OneLaunch", fast)
 
     def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
         if not self._has_failed:

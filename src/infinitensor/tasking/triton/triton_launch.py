@@ -82,7 +82,7 @@ def _stride(tile: Any, axis: int) -> int:
     return int(tile.stride(axis))
 
 
-def _is_wide(axes: Sequence[tuple[int, list[int], bool]]) -> bool:
+def is_wide(axes: Sequence[tuple[int, list[int], bool]]) -> bool:
     """Whether an offset needs more than 32 bits."""
     far = [sum((n - 1) * abs(s[a]) for n, s, _ in axes) for a in range(len(axes[0][1]))]
     return max(prod(n for n, _, _ in axes), *far, 0) + 2 * PROGRAM_LANES >= LEAST_64_BIT_OFFSET
@@ -93,7 +93,7 @@ def _is_even(tiles: Sequence[Any]) -> bool:
     return len({tile.data_ptr() % 16 == 0 for tile in tiles}) == 1
 
 
-def _power_above(n: int) -> int:
+def power_above(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
@@ -111,7 +111,7 @@ class _Numbers(NamedTuple):
     """Scalars, and those before them that they are as: in long groups, which hold many."""
 
 
-class _Scalars:
+class Scalars:
     """The inputs of a group that are scalars, as Python's numbers.
 
     Where a line runs again they are the very objects of before (a program's constants): then they
@@ -149,7 +149,7 @@ class MapKernel:
         map_source(group, 1, True, False)  # refuse what cannot be generated now
         self.group = group
         self._arrays, self._numbers = picker(group.arrays), picker(group.scalars)
-        self._scalars = _Scalars(group)
+        self._scalars = Scalars(group)
         self._by_numbers: dict[tuple[Any, Any], Launches] = {}
 
     def __call__(self, ins: Sequence[Any], outs: Sequence[Any], shape: tuple[int, ...]) -> None:
@@ -190,7 +190,7 @@ def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> L
         rows = min(most // SQUARE, SQUARE)
         n_blocks = -(-lengths[across] // rows) * -(-lengths[-1] // SQUARE)
         n_blocks *= prod(lengths[:-1]) // lengths[across]
-        wide, even = _is_wide(axes), _is_even(tiles)
+        wide, even = is_wide(axes), _is_even(tiles)
         source = map_source(group, len(axes), True, wide, even, across=across)
         how = {"ROWS": rows, "COLUMNS": SQUARE}
         return Launch(source, n_blocks, [*lengths, *steps], fused=group.fused, **how)
@@ -203,7 +203,7 @@ def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> L
     # where steps take as long as memory it counts that masks take steps too
     whole = is_long and (last if by_row else prod(lengths)) % block == 0
     late &= whole or len(axes) == 1 or not by_row  # beyond the end of a row nothing can be divided
-    source = map_source(group, len(axes), by_row, _is_wide(axes), _is_even(tiles), whole, late)
+    source = map_source(group, len(axes), by_row, is_wide(axes), _is_even(tiles), whole, late)
     n_warps = 1 if late else 4
     return Launch(source, n_blocks, [*lengths, *steps], n_warps, fused=group.fused, BLOCK=block)
 
@@ -226,14 +226,14 @@ def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any],
     """`run(ins, new, old)`: the steps of a group make a box of a tile; around it stays what was."""
     framed_source(group, 1, False)  # refuse what cannot be generated now
     borders = [lo for lo, _ in box] + [hi for _, hi in box]
-    arrays, numbers, scalars = picker(group.arrays), picker(group.scalars), _Scalars(group)
+    arrays, numbers, scalars = picker(group.arrays), picker(group.scalars), Scalars(group)
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
         n_axes = len(shape)
         strides = [[_stride(tile, d - n_axes) for d in range(n_axes)] for tile in tiles]
         axes = [(n, [s[d] for s in strides], False) for d, n in enumerate(shape)]
-        source = framed_source(group, n_axes, _is_wide(axes), _is_even(tiles))
-        rows = min(FRAME_ROWS, _power_above(shape[-2])) if n_axes > 1 else 1
+        source = framed_source(group, n_axes, is_wide(axes), _is_even(tiles))
+        rows = min(FRAME_ROWS, power_above(shape[-2])) if n_axes > 1 else 1
         columns = PROGRAM_LANES // rows
         n_blocks = -(-shape[-1] // columns) * prod(shape[:-2])
         n_blocks *= -(-shape[-2] // rows) if n_axes > 1 else 1
@@ -306,7 +306,7 @@ class ReduceKernel:
         chunk_source(group, reductions, 2, 2, False)
         merge_source(reductions, 2, 2)
         self._arrays, self._given = picker(group.arrays), picker(group.scalars)
-        self._scalars = _Scalars(group)
+        self._scalars = Scalars(group)
         self._dtypes = [to_torch(dtype) for reduction in reductions for dtype in reduction.held]
 
         def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> _Chunked | None:
@@ -398,11 +398,11 @@ def _chunked(
     moments = any(reduction.kind == "moments" for reduction in reductions)
     lanes, least = (MOMENT_LANES, MOMENT_STEPS) if moments else (PROGRAM_LANES, LEAST_STEPS)
     if after:
-        width = min(_power_above(columns[0]), 128)
+        width = min(power_above(columns[0]), 128)
         height = lanes // width
     else:
-        height = min(_power_above(cut.leaf_rows), lanes)
-        width = min(lanes // height, _power_above(columns[0]))
+        height = min(power_above(cut.leaf_rows), lanes)
+        width = min(lanes // height, power_above(columns[0]))
     n_leaves_all = -(-cut.n_rows // cut.leaf_rows)
     n_blocks_all = -(-cut.n_kept // width)
     n_chunks = _power_below(
@@ -410,7 +410,7 @@ def _chunked(
     )
     n_parts = -(-n_rows // cut.leaf_rows) * n_chunks
     chunk_rows = -(-cut.leaf_rows // n_chunks)
-    wide = _is_wide(axes or [nothing])
+    wide = is_wide(axes or [nothing])
     sizes = [n_rows, columns[0], cut.leaf_rows, chunk_rows, n_chunks, n_parts]
     walked = [outer, rows, columns]
     if split:
@@ -429,8 +429,8 @@ def _chunked(
     shapes = []
     while n_parts > 1:
         shapes.append((outer[0], n_parts, columns[0]))
-        height = min(_power_above(n_parts), MERGED)
-        width = min(_power_above(columns[0]), max(PROGRAM_LANES // height, 1))
+        height = min(power_above(n_parts), MERGED)
+        width = min(power_above(columns[0]), max(PROGRAM_LANES // height, 1))
         n_groups = -(-n_parts // height)
         n_programs = outer[0] * n_groups * -(-columns[0] // width)
         source = merge_source(reductions, height, width)

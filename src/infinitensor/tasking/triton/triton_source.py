@@ -144,12 +144,12 @@ class Writer:
         inner = SINGLE if is_half else together
         loop = word.loop(inner)
         names = [self.cast(*each, dtype) for each, dtype in zip(given, loop, strict=True)]
-        made = self._word(word, names, loop[-1])
+        made = self.word(word, names, loop[-1])
         if word.gives == "truth":
             return made, BOOL
         return self.cast(made, inner, together), together
 
-    def _word(self, word: Word, names: list[str], dtype: np.dtype[Any]) -> str:
+    def word(self, word: Word, names: list[str], dtype: np.dtype[Any]) -> str:
         """A name for a word over names of the dtype that it computes in."""
         is_late = self.how is Division.LATE and dtype == SINGLE
         if is_late and word.float32.positive and names[0] in self._checked:
@@ -342,14 +342,18 @@ def function(
     lines: Sequence[str],
     fixed: Sequence[str] = (),
     even: bool = True,
+    alike: bool = False,
 ) -> str:
     """The text of a kernel; the values of scalars are not looked at. Profilers show its name.
 
     Not `even`: nor is it looked at how arrays are aligned. Where some are and others are not,
     Triton would give each lane four neighbours for the sake of the first, and read the others with
     gaps between lanes, which takes the cache twice as long.
+
+    `alike`: nothing is looked at, so that all tiles have one kernel.
     """
-    kept = [a.split(":")[0] for a in arguments if a.startswith("x" if even else ("x", "p"))]
+    first = "x" if even else ("x", "p")
+    kept = [a.split(":")[0] for a in arguments if alike or a.startswith(first)]
     names = ", ".join([*arguments, *(f"{name}: tl.constexpr" for name in fixed)])
     decorator = f"@triton.jit(do_not_specialize={kept})" if kept else "@triton.jit"
     body = [f"    {line}" for line in lines]
