@@ -1,9 +1,9 @@
 """The threads of C of this process: one pool, which every loop and program in C shares.
 
-`threads.c` has them. They start when somebody has work for them, look for more for 50 us when they
+`threads.c` has them. They start when somebody has work for them, look for more for 100 us when they
 have none, then sleep. Who calls C gives it the addresses of functions: `share` does some work in
-this thread and others, `share_parts` does numbered parts, or all of them here where threads are late;
-`offer` lets others begin, and `withdraw` waits until they are done.
+this thread and others, `share_parts` does numbered parts, or all of them here where threads are
+late; `offer` lets others begin, and `withdraw` waits until they are done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def function_address(name: str) -> int:
 
 
 def share_address(name: str = "share") -> int:
-    """The address of `share` or its kin; 0, and a reason in `not_compiled`, where it cannot be had."""
+    """The address of `share` or its kin; 0, and why in `not_compiled`, where it cannot be had."""
     try:
         return function_address(name)
     except CompilerError as error:
