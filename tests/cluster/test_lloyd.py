@@ -82,5 +82,10 @@ def test_runs_on_a_gpu_are_those_of_the_cpu(n: int, d: int, k: int, dtype: str) 
                 found.append(made.fit(x, sample_weight=weighing))
         cpu, gpu = found
         np.testing.assert_array_equal(gpu.labels_, cpu.labels_)
-        np.testing.assert_array_equal(gpu.cluster_centers_, cpu.cluster_centers_)
+        # the mean that is taken off first may be another in its last bit
+        rtol = {"float64": 1e-12, "float32": 1e-5}[dtype]
+        most = np.abs(cpu.cluster_centers_).max()
+        np.testing.assert_allclose(
+            gpu.cluster_centers_, cpu.cluster_centers_, rtol=rtol, atol=rtol * most
+        )
         assert gpu.n_iter_ == cpu.n_iter_

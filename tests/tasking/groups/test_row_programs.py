@@ -115,4 +115,4 @@ def test_many_rows_on_a_gpu(shape: tuple[int, int], kind: str) -> None:
     for program in PROGRAMS:
         rtol = {"f4": 1e-4, "f8": 1e-12}[kind]
         found = same(lambda xp, x, p=program: [p(xp, x)], some(*shape, kind=kind), rtol=rtol)
-        assert found["tasks"] == 1
+        assert found["tasks"] <= 2  # pieces of rows; never one for each reduction
