@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import signal
 import sys
 from types import SimpleNamespace
@@ -266,7 +267,7 @@ class Most:
     def __init__(self, most: int, first: int) -> None:
         self.most = most
 
-    def n_threads(self) -> int:
+    def n_threads(self, work_ns: int) -> int:
         return self.most
 
     def note(self, n_threads: int, ns: int) -> None:
@@ -336,6 +337,20 @@ def test_others_are_asked_to_share_what_is_worth_it(
             asked.clear()
             np.testing.assert_array_equal(it.compute(x * 2 + 1).numpy(), values * 2 + 1)
     assert asked == n_wanted
+
+
+def test_the_least_work_is_remembered_for_a_while() -> None:
+    with strict("cpu", 1 << 20, compile="always", workers=2):
+        x = it.compute(it.asarray(np.arange(300_000.0)))
+        for _ in range(4):
+            it.compute(x * 2 + 1)
+        (again,) = [one for one in gc.get_objects() if type(one) is called_again.Again]
+        again.called.work_ns = 1000
+        it.compute(x * 2 + 1)  # takes longer than that
+        assert 1000 < again.called.work_ns <= 1000 + 1000 // called_again.FORGOTTEN + 1
+        again.called.work_ns = called_again.MOST_NS
+        it.compute(x * 2 + 1)
+        assert again.called.work_ns < called_again.MOST_NS
 
 
 def test_a_chain_of_tasks_is_one_wide() -> None:

@@ -44,6 +44,19 @@ def used(paced: Pace, took: Callable[[int], float], n: int) -> list[int]:
     return found
 
 
+def test_a_program_of_little_work_tries_one_thread_first() -> None:
+    def took(n: int) -> int:
+        return 80_000 if n == 1 else 200_000 + 1000 * n
+
+    paced, found = Pace(16, 16), []
+    for _ in range(60):
+        found.append(paced.n_threads(pace.ALONE_NS - 1))
+        paced.note(found[-1], took(found[-1]))
+    assert found[:6] == [16, 16, 1, 1, 2, 2]
+    assert set(found[6:]) == {1}
+    assert 1 not in used(Pace(16, 16), took, 60), "of much work that would take long"
+
+
 def test_it_goes_where_another_number_becomes_quicker() -> None:
     paced = Pace(8, 8)
     assert used(paced, lambda n: 1e6 / n, 50)[-1] == 8

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 MOST_NS = 20_000_000
 """Work of a program, on all cores together, that nobody needs to stop."""
+FORGOTTEN = 256
+"""The part of itself by which the least time of all work grows at a run."""
 SHARED_NS = 20_000
 """Work for which a thread is woken: less is done before it has begun."""
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
@@ -182,7 +184,9 @@ class Again:
         except DeviceOutOfMemoryError:
             return None  # the other way takes it piece by piece, and says whose it is
         self._call(team)
-        called.work_ns = self._words[WORK_NS]
+        # those who share it take longer for the same: the least says what it is
+        most = called.work_ns + called.work_ns // FORGOTTEN + 1
+        called.work_ns = min(self._words[WORK_NS], most)
         return self._tables(homes, memories)
 
     def _take(self, leaves: Sequence[TileTable]) -> tuple[list[Any], list[Any]]:
@@ -230,7 +234,7 @@ class Again:
             return
         if self._pace is None:
             self._pace = Pace(team.n_workers, most)
-        n = min(self._pace.n_threads(), most)
+        n = min(self._pace.n_threads(self.called.work_ns), most)
         words = self._words
         words[N_THREADS], words[N_THREADS + 1], words[N_THREADS + 2] = n, *team.calls
         begun = perf_counter_ns()

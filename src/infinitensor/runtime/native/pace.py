@@ -2,7 +2,8 @@
 
 Threads have to be woken, share caches and memory, and may find no core that is free; how much that
 costs differs between machines, and from one minute to the next. So a program that is repeated tries
-half and twice as many threads as it has, now and then, and goes on with what took least.
+half and twice as many threads as it has, now and then, and goes on with what took least. One of
+little work tries a single thread first of all: between it and many, every number may be slow.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ TRIES = 2
 """Runs after which a time is believed."""
 GAIN = 0.95
 """What another number of threads has to take of the time at most."""
+ALONE_NS = 500_000
+"""Work of all threads up to which one alone is tried first."""
 MOST_PACED_NS = 50_000_000
 """Programs that take longer have all threads: to try fewer costs too much."""
 
@@ -30,8 +33,8 @@ class Pace:
         self._best = min(_level(max(first, 1)), n - 1)
         self._turn = 0
 
-    def n_threads(self) -> int:
-        """How many are to work the next time."""
+    def n_threads(self, work_ns: int = MOST_PACED_NS) -> int:
+        """How many are to work the next time; all together took so long the last time."""
         self._turn += 1
         best = self._best
         near = [k for k in (best - 1, best + 1) if 0 <= k < len(self._ns)]
@@ -40,7 +43,9 @@ class Pace:
             return self._most
         if self._tries[best] >= TRIES and near:
             unknown = [k for k in near if self._tries[k] < TRIES]
-            if unknown:
+            if self._tries[0] < TRIES and work_ns < ALONE_NS:
+                level = 0
+            elif unknown:
                 level = unknown[0]
             elif self._turn % TRIED_AGAIN == 0:
                 level = near[self._turn // TRIED_AGAIN % len(near)]
