@@ -14,6 +14,7 @@ from tests.ops.programs import check_cases, ops_of
 import infinitensor as it
 from infinitensor import native
 from infinitensor.ops.backend.c_loops import loop
+from infinitensor.ops.reduce.histogram import COUNTED_AT_ONCE
 
 pytestmark = pytest.mark.usefixtures("in_small_tiles")
 
@@ -196,3 +197,24 @@ def test_integers_are_counted_and_their_ends_found(
         wanted = np.bincount(x[(x >= 0) & (x < n_counts)], minlength=n_counts)
         np.testing.assert_array_equal(found, wanted)
         assert ends.tolist() == [x.min(), x.max()]
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="lines are counted tile by tile")
+@pytest.mark.parametrize("compile_", ["auto", "never"])
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_a_long_line_is_counted_by_all_threads_in_one_task(workers: int, compile_: str) -> None:
+    rng = np.random.default_rng(workers)
+    values = rng.integers(0, 5000, 2 * (COUNTED_AT_ONCE + 77))
+    floats = rng.normal(size=COUNTED_AT_ONCE + 5).astype("f4")
+    floats[::1000] = np.nan
+    with strict("cpu", 0, compile=compile_, workers=workers):
+        given = it.asarray(values)
+        np.testing.assert_array_equal(it.bincount(given).numpy(), np.bincount(values))
+        apart = it.bincount(given[::2]).numpy()
+        np.testing.assert_array_equal(apart, np.bincount(values[::2]))
+        made, edges = it.histogram(it.asarray(floats), 50, (-3, 3))
+        if workers > 1 and compile_ == "auto":
+            assert it.plan(made).n_tasks == 1
+        wanted = np.histogram(floats, 50, (-3, 3))
+        np.testing.assert_array_equal(made.numpy(), wanted[0])
+        np.testing.assert_array_equal(edges.numpy(), wanted[1])

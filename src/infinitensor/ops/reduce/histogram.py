@@ -40,34 +40,50 @@ MOST_LINE_PARTS = 1 << 16
 # --- counts -----------------------------------------------------------------------------------
 
 
-def _count_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any]:
+def _count_kernel(xp: Any, x: Any, axes: Any, n: int, n_threads: int = 1) -> tuple[Any]:
     """Counts of a tile; values outside 0 .. n - 1 are not counted."""
-    made = _counts_and_ends(x, n) if xp is np else None
-    if made is not None:
-        return made[:1]
     if xp is np:
-        return (np.bincount(x[(x >= 0) & (x < n)], minlength=n),)
+        made = _counts_and_ends(x, n, n_threads)
+        return (_count_numpy(x, n),) if made is None else made[:1]
     found = count_values(x, n)
     return (_count_torch(xp, x, n) if found is None else found[0],)
 
 
-def _counts_and_ends(x: Any, n: int) -> tuple[Any, Any] | None:
+def _counts_and_ends(x: Any, n: int, n_threads: int) -> tuple[Any, Any] | None:
     """Counts of a tile, and the ends of its values, by C; None without it."""
     count = loop("histogram", "count_values", x.dtype)
     if count is None or n >= MOST_COUNTED:
         return None
     number, ends = np.zeros(n, int64), np.empty(2, int64)
-    is_done = count(np.ascontiguousarray(x), x.size, n, _n_hands(), number, ends)
+    is_done = count(np.ascontiguousarray(x), x.size, n, _n_hands(n_threads), number, ends)
     return (number, ends) if is_done else None
 
 
+def _count_numpy(x: Any, n: int) -> Any:
+    number = np.zeros(n, int64)
+    for lo in range(0, len(x), COUNTED_AT_ONCE):
+        part = x[lo : lo + COUNTED_AT_ONCE]
+        number += np.bincount(part[(part >= 0) & (part < n)], minlength=n)
+    return number
+
+
+COUNTED_AT_ONCE = 1 << 19
+"""Values that NumPy counts in one call: it takes copies of them."""
 MOST_COUNTED = 1 << 31
 """Counts of which there are not as many: places are numbers of 32 bits."""
 
 
-def _n_hands() -> int:
+def _n_hands(n_threads: int) -> int:
     """Threads that may share a kernel with the one that runs it."""
+    if n_threads > 1:
+        return n_threads
     return 1 if lane.is_worker else n_sharing()
+
+
+def _how(xp: Any, x: Any, n: int) -> dict[str, int]:
+    """Threads that count a long line as one task, which they share in C, if it is not cut."""
+    n_hands = xp.n_hands(x.shape[0] * x.dtype.itemsize + 8 * n)
+    return {"n_threads": n_hands} if n_hands > 1 and x.shape[0] > COUNTED_AT_ONCE else {}
 
 
 def _count_torch(xp: Any, x: Any, n: int) -> Any:
@@ -115,7 +131,9 @@ def _weighted_kernel(xp: Any, x: Any, weights: Any, axes: Any, n: int) -> tuple[
 
 
 def _count_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return 48 * ins[0].n_elements + 16 * int(params["n"]) + 256
+    n, n_threads = int(params["n"]), int(params.get("n_threads", 1))
+    some = min(ins[0].n_elements, COUNTED_AT_ONCE) if n_threads > 1 else ins[0].n_elements
+    return ins[0].n_bytes * (n_threads > 1) + 48 * some + 16 * n * n_threads + 256
 
 
 def _count_scratch_cuda(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
@@ -124,18 +142,23 @@ def _count_scratch_cuda(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[
 
 def _count_cases(rng: Any) -> list[Any]:
     x = rng.integers(-2, 9, 23)
-    return [((x, 7), {}), ((x, 20), {}), ((x[:0], 3), {})]
+    return [((x, 7), {}), ((x, 20), {}), ((x[:0], 3), {}), ((x, 9, 2), {})]
 
 
-def _count_oracle(x: Any, n: int, weights: Any = None) -> Any:
+def _count_oracle(x: Any, n: int, n_threads: int = 1, weights: Any = None) -> Any:
     inside = (x >= 0) & (x < n)
     return np.bincount(x[inside], None if weights is None else weights[inside], n)
 
 
-def _count_call(n: int, dtype: np.dtype[Any], *specs: Spec) -> Call:
+def _count_call(n: int, dtype: np.dtype[Any], *specs: Spec, n_threads: int = 1) -> Call:
     labels = ((0,),) * len(specs)
-    form = AxisForm((specs[0].shape[0], n), labels, ((1,),), frozenset((1,)))
-    return Call(form, (Spec((n,), dtype),), (("n", n),), (), (dtype,))
+    uncut = frozenset((0, 1) if n_threads > 1 else (1,))
+    form = AxisForm((specs[0].shape[0], n), labels, ((1,),), uncut)
+    return Call(form, (Spec((n,), dtype),), _params(n, n_threads), (), (dtype,))
+
+
+def _params(n: int, n_threads: int) -> tuple[tuple[str, int], ...]:
+    return (("n", n), ("n_threads", n_threads)) if n_threads > 1 else (("n", n),)
 
 
 @op(
@@ -150,13 +173,15 @@ def _count_call(n: int, dtype: np.dtype[Any], *specs: Spec) -> Call:
     oracle=_count_oracle,
     same="equal",
 )
-def _count(x: Spec, n: int) -> Call:
-    """How often each of 0 .. n - 1 occurs; other values are left out."""
-    return _count_call(n, int64, x)
+def _count(x: Spec, n: int, n_threads: int = 1) -> Call:
+    """How often each of 0 .. n - 1 occurs; other values are left out. Several threads count all of
+    the line in one task."""
+    return _count_call(n, int64, x, n_threads=n_threads)
 
 
 def _weighted_cases(rng: Any) -> list[Any]:
-    return [((x, rng.normal(size=len(x)), n), kwargs) for (x, n), kwargs in _count_cases(rng)]
+    cases = _count_cases(rng)
+    return [((x, rng.normal(size=len(x)), n), kwargs) for (x, n, *_), kwargs in cases[:3]]
 
 
 @op(
@@ -168,19 +193,17 @@ def _weighted_cases(rng: Any) -> list[Any]:
     moves=True,
     cost=4.0,
     cases=_weighted_cases,
-    oracle=lambda x, weights, n: _count_oracle(x, n, weights).astype(FLOAT),
+    oracle=lambda x, weights, n: _count_oracle(x, n, weights=weights).astype(FLOAT),
 )
 def _count_weighted(x: Spec, weights: Spec, n: int) -> Call:
     """The sum of the weights of each of 0 .. n - 1; other values are left out."""
     return _count_call(n, FLOAT, x, weights)
 
 
-def _ends_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any, Any]:
-    made = _counts_and_ends(x, n) if xp is np else None
-    if made is not None:
-        return made
+def _ends_kernel(xp: Any, x: Any, axes: Any, n: int, n_threads: int = 1) -> tuple[Any, Any]:
     if xp is np:
-        return (*_count_kernel(xp, x, axes=axes, n=n), np.stack([x.min(), x.max()]))
+        made = _counts_and_ends(x, n, n_threads)
+        return (_count_numpy(x, n), np.stack([x.min(), x.max()])) if made is None else made
     found = count_values(x, n)
     return (_count_torch(xp, x, n), xp.stack(xp.aminmax(x))) if found is None else found
 
@@ -199,13 +222,13 @@ def _merge_ends(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, A
     scratches={"cuda": _count_scratch_cuda},
     moves=True,
     cost=4.0,
-    cases=lambda rng: _count_cases(rng)[:2],
-    oracle=lambda x, n: (_count_oracle(x, n), np.stack([x.min(), x.max()])),
+    cases=lambda rng: [case for case in _count_cases(rng) if len(case[0][0])],
+    oracle=lambda x, n, n_threads=1: (_count_oracle(x, n), np.stack([x.min(), x.max()])),
     same="equal",
 )
-def _count_and_ends(x: Spec, n: int) -> Call:
+def _count_and_ends(x: Spec, n: int, n_threads: int = 1) -> Call:
     """How often each of 0 .. n - 1 occurs in a line of int64, and the ends of its values."""
-    return _ends_call(n, int64, x)
+    return _ends_call(n, int64, x, n_threads=n_threads)
 
 
 @op(
@@ -218,7 +241,7 @@ def _count_and_ends(x: Spec, n: int) -> Call:
     cost=4.0,
     cases=lambda rng: _weighted_cases(rng)[:2],
     oracle=lambda x, weights, n: (
-        _count_oracle(x, n, weights).astype(FLOAT),
+        _count_oracle(x, n, weights=weights).astype(FLOAT),
         np.stack([x.min(), x.max()]),
     ),
 )
@@ -227,11 +250,12 @@ def _weigh_and_ends(x: Spec, weights: Spec, n: int) -> Call:
     return _ends_call(n, FLOAT, x, weights)
 
 
-def _ends_call(n: int, dtype: np.dtype[Any], *specs: Spec) -> Call:
+def _ends_call(n: int, dtype: np.dtype[Any], *specs: Spec, n_threads: int = 1) -> Call:
     labels = ((0,),) * len(specs)
-    form = AxisForm((specs[0].shape[0], n, 2), labels, ((1,), (2,)), frozenset((1, 2)))
+    uncut = frozenset((0, 1, 2) if n_threads > 1 else (1, 2))
+    form = AxisForm((specs[0].shape[0], n, 2), labels, ((1,), (2,)), uncut)
     outs = (Spec((n,), dtype), Spec((2,), int64))
-    return Call(form, outs, (("n", n),), (), (dtype, int64))
+    return Call(form, outs, _params(n, n_threads), (), (dtype, int64))
 
 
 def counts(xp: Any, x: Any, n: int, weights: Any = None) -> Any:
@@ -240,53 +264,68 @@ def counts(xp: Any, x: Any, n: int, weights: Any = None) -> Any:
     Each tile makes n numbers. Where that is more than a block the counts themselves are cut.
     """
     if n < 2 * xp.block(n):
-        return xp._count(x, n) if weights is None else xp._count_weighted(x, weights, n)
+        if weights is not None:
+            return xp._count_weighted(x, weights, n)
+        return xp._count(x, n, **_how(xp, x, n))
     zero = xp.zeros((n + 1,), dtype=int64 if weights is None else FLOAT)
     x = xp.where((x >= 0) & (x < n), x, n)
     return xp.scatter_add(zero, x, 1 if weights is None else weights)[:n]
 
 
-def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any) -> tuple[Any]:
+def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any, n_threads: int = 1) -> tuple[Any]:
     """Counts of a tile in bins of one width; the last bin has its right edge too."""
     n = edges.shape[0] - 1
     count = loop("histogram", "count_bins", x.dtype) if xp is np else None
     if count is not None:
         number, lines = np.zeros(n, int64), np.ascontiguousarray(x)
-        if count(lines, x.size, np.ascontiguousarray(edges), n, _n_hands(), number):
+        if count(lines, x.size, np.ascontiguousarray(edges), n, _n_hands(n_threads), number):
             return (number,)
     if xp is np:
-        found = np.searchsorted(edges, x, "right") - 1
-    else:
-        number = count_bins(x, edges)
-        if number is not None:
-            return (number,)
-        x = x.to(edges.dtype)
-        found = xp.searchsorted(edges.contiguous(), x.contiguous(), right=True) - 1
+        number = np.zeros(n, int64)
+        for lo in range(0, len(x), COUNTED_AT_ONCE):
+            part = x[lo : lo + COUNTED_AT_ONCE]
+            found = np.searchsorted(edges, part, "right") - 1
+            number += _count_numpy(np.where(part == edges[-1], n - 1, found), n)
+        return (number,)
+    number = count_bins(x, edges)
+    if number is not None:
+        return (number,)
+    x = x.to(edges.dtype)
+    found = xp.searchsorted(edges.contiguous(), x.contiguous(), right=True) - 1
     found = xp.where(x == edges[-1], n - 1, found)
     return _count_kernel(xp, found, axes=axes, n=n)
+
+
+def _bin_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    x, edges = ins
+    n_threads = int(params.get("n_threads", 1))
+    some = min(x.n_elements, COUNTED_AT_ONCE) if n_threads > 1 else x.n_elements
+    own = x.n_bytes * (n_threads > 1) + 16 * n_threads * edges.n_elements
+    return own + 80 * some + 40 * edges.n_elements + (1 << 19)
 
 
 @op(
     "reduction",
     kernel=_bin_kernel,
     combine=plain_combine("sum", exact=True),
-    scratch_bytes=lambda ins, outs, params: (
-        80 * ins[0].n_elements + 40 * ins[1].n_elements + (1 << 19)
-    ),
+    scratch_bytes=_bin_scratch,
     moves=True,
     cost=8.0,
     cases=lambda rng: [
         ((rng.normal(size=30), np.linspace(-1, 1, 6)), {}),
+        ((rng.normal(size=30), np.linspace(-1, 1, 5)), {"n_threads": 2}),
         ((rng.integers(0, 9, 30), np.linspace(0.0, 9.0, 4)), {}),
     ],
-    oracle=lambda x, edges: np.histogram(x, edges)[0],
+    oracle=lambda x, edges, n_threads=1: np.histogram(x, edges)[0],
     same="equal",
 )
-def _count_bins(x: Spec, edges: Spec) -> Call:
+def _count_bins(x: Spec, edges: Spec, n_threads: int = 1) -> Call:
     """How many values of a line are in each bin; the edges are float64 and of one distance."""
     n = edges.shape[0] - 1
-    form = AxisForm((*x.shape, n + 1, n), ((0,), (1,)), ((2,),), frozenset((1, 2)))
-    return Call(form, (Spec((n,), int64),), (), (), (int64,))
+    uncut = frozenset((0, 1, 2) if n_threads > 1 else (1, 2))
+    form = AxisForm((*x.shape, n + 1, n), ((0,), (1,)), ((2,),), uncut)
+    params = (("n_threads", n_threads),) if n_threads > 1 else ()
+    return Call(form, (Spec((n,), int64),), params, (), (int64,))
 
 
 def _integers(rng: Any) -> list[Any]:
@@ -342,7 +381,9 @@ def bincount(xp: Any, x: Any, weights: Array = None, minlength: int = 0) -> Any:
     guess = max(FEW_COUNTS, minlength)
     guess = 0 if guess >= 2 * xp.block(guess) else guess
     found, ends = (
-        xp._count_and_ends(x, guess) if weights is None else xp._weigh_and_ends(x, weights, guess)
+        xp._count_and_ends(x, guess, **_how(xp, x, guess))
+        if weights is None
+        else xp._weigh_and_ends(x, weights, guess)
     )
     low, high = xp.force(ends)
     if low < 0:
@@ -631,7 +672,8 @@ def histogram(
     edges = edges_of(xp, a, bins, range, weights)
     n = len(edges) - 1
     if weights is None and np.ndim(bins) == 0 and n < 2 * xp.block(n):
-        number = xp._count_bins(a, xp.constant(edges.astype(FLOAT, copy=False), a))
+        wide = xp.constant(edges.astype(FLOAT, copy=False), a)
+        number = xp._count_bins(a, wide, **_how(xp, a, n))
     else:
         number = _sums(xp, _bin_of(xp, a, edges), n, weights)
     if density:
