@@ -80,7 +80,7 @@ def play():
 def multiply():
     ours, a, out = blas.find_library(), np.ones((60, 60)), np.empty((60, 60))
     if ours is not None:
-        sharing = Thread(target=lambda: [ours.share(by) for _ in range(300) for by in (1, -1)])
+        sharing = Thread(target=lambda: [(ours.enter(), ours.leave()) for _ in range(300)])
         sharing.start()
         for _ in range(300):
             blas.multiply(a, a, out)

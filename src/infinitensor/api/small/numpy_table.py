@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.eager.whole_array import at_once
+from infinitensor.api.session.session import current_session
 from infinitensor.api.small.small_sums import (
     mean_of,
     norm_of,
@@ -45,7 +46,7 @@ def broadcast_fits(*given: Any) -> bool:
 
 FEW_MULTIPLICATIONS = 1 << 24
 """Multiplications of a product at most that is made at once: half a millisecond of a core. A plan
-takes as long for itself as for 100³ of them, and what follows is small too."""
+takes as long for itself as for 100³ of them, and what follows is small too. A GPU takes less."""
 
 
 def product_fits(a: Any, b: Any) -> bool:
@@ -56,9 +57,11 @@ def product_fits(a: Any, b: Any) -> bool:
     if a.ndim < 2 or b.ndim < 2:
         return True
     size = a.size // a.shape[-1] * (b.size // b.shape[-2]) if a.shape[-1] and b.shape[-2] else 0
+    if size > config.small_elements or size * a.shape[-1] <= 16 * config.small_elements:
+        return bool(size <= config.small_elements)
     is_ours = a.ndim == b.ndim == 2 and a.dtype == b.dtype and a.dtype in blas.CODES
-    most = FEW_MULTIPLICATIONS if is_ours else 16 * config.small_elements
-    return size <= config.small_elements and size * a.shape[-1] <= most
+    is_few = is_ours and size * a.shape[-1] <= FEW_MULTIPLICATIONS
+    return is_few and current_session().engine.mesh.kind == "cpu"
 
 
 def outer_fits(a: Any, b: Any) -> bool:
