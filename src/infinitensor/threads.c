@@ -63,11 +63,12 @@ static void pause_briefly(void) {
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
-/* Do what is offered, if there is room for one more; whether there was. */
-static int take(Offer *offer) {
+/* Do what is offered, if there is room for one more and it is no job, or these are done here too; whether it was done.
+   Only who is inside knows what is offered: the place may have been given to another before. */
+static int take(Offer *offer, int does_jobs) {
     if (LOAD(offer->gate) < 0 || LOAD(offer->n_wanted) < 1) return 0;
     int is_in = 0;
-    if (ADD(offer->gate, 1) > 0 && ADD(offer->n_wanted, -1) >= 0) {
+    if (ADD(offer->gate, 1) > 0 && (does_jobs || !offer->is_job) && ADD(offer->n_wanted, -1) >= 0) {
         is_in = 1;
         offer->work(offer->given);
     }
@@ -99,7 +100,7 @@ static void *serve(void *given) {
         do {
             seen = LOAD(n_made);
             n_taken = 0;
-            for (int k = 0; k < N_OFFERS; k++) n_taken += take(offers + k);
+            for (int k = 0; k < N_OFFERS; k++) n_taken += take(offers + k, 1);
         } while (n_taken);
         /* more often follows soon: to wake takes several times as long as what a thread is woken for */
         const int64_t until = now_ns() + AWAKE_NS;
@@ -166,8 +167,7 @@ void *offer_job(void (*work)(void *), void *given, int64_t n) { return make_offe
 /* For who waits within a job: do what is offered, but no other job; whether there was something. */
 int64_t help_others(void) {
     int64_t n_taken = 0;
-    for (int k = 0; k < N_OFFERS; k++)
-        if (!LOAD(offers[k].is_job)) n_taken += take(offers + k);
+    for (int k = 0; k < N_OFFERS; k++) n_taken += take(offers + k, 0);
     return n_taken;
 }
 

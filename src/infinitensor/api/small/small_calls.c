@@ -131,23 +131,23 @@ static PyObject *dotted(PyObject *a, PyObject *b) {
     return made ? PyArray_Return((PyArrayObject *)made) : NULL;
 }
 
-/* Let a view of a matrix on the host, of up to so many elements, know its values. Python runs: nothing is borrowed
-   yet. */
-static void look_at_view(PyObject *x, npy_intp limit) {
-    if (Py_TYPE(x) != tensor_type || IS(T(x, OWNER)) || !IS(T(x, CELL)) || T(x, LAZY_VIEW) == Py_None) return;
+/* Let a view of a matrix on the host, of up to so many elements, know its values; -1: an error. Python runs: nothing is
+   borrowed yet. */
+static int look_at_view(PyObject *x, npy_intp limit) {
+    if (Py_TYPE(x) != tensor_type || IS(T(x, OWNER)) || !IS(T(x, CELL)) || T(x, LAZY_VIEW) == Py_None) return 0;
     PyObject *version = C(T(x, CELL), C_VERSION), *host = V(version, V_HOST);
-    if (!IS(host) || T(x, SEEN_OF) == host || !PyArray_CheckExact(host)) return;
-    if (PyArray_NDIM((PyArrayObject *)host) != 2 || PyArray_SIZE((PyArrayObject *)host) > limit) return;
+    if (!IS(host) || T(x, SEEN_OF) == host || !PyArray_CheckExact(host)) return 0;
+    if (PyArray_NDIM((PyArrayObject *)host) != 2 || PyArray_SIZE((PyArrayObject *)host) > limit) return 0;
     PyObject *values = PyObject_CallOneArg(values_of, x);
-    if (!values) PyErr_Clear(); /* whoever looks next has the better words */
     Py_XDECREF(values);
+    return values ? 0 : -1;
 }
 
 /* The result of an operator, or NULL: without an error where Python has to do it. */
 static PyObject *operated(int op, PyObject *first, PyObject *second) {
     npy_intp limit = limit_now(), most = op == MATMUL && limit < ONE_CORE ? MATRICES * limit : limit;
     PyObject *session = NULL;
-    if (op == MATMUL && limit > 0) look_at_view(first, most), look_at_view(second, most);
+    if (op == MATMUL && limit > 0 && (look_at_view(first, most) || look_at_view(second, most))) return NULL;
     PyObject *a = limit > 0 ? operand(first, &session, most) : NULL;
     PyObject *b = a ? operand(second, &session, most) : NULL;
     if (!b || !session) return NULL;

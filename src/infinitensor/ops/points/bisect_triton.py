@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from infinitensor.events import between_steps
 from infinitensor.jit import Launch, triton_module
 from infinitensor.ops.points import centres_triton, lloyd_triton
-from infinitensor.ops.points.lloyd_triton import ASKED_EVERY, GOES_ON
+from infinitensor.ops.points.pairs_triton import power
 
 MOST_COORDINATES = 128
 """Coordinates up to which a block of rows stays in registers; for more of them bounds are kept."""
@@ -103,7 +102,7 @@ def _launch_of(tiles: Any, d: int) -> Launch:
     if found is None:
         if len(_known) > MOST_KNOWN:
             _known.clear()
-        part = max(1 << (max(d, 1) - 1).bit_length(), 2)
+        part = power(d, 2)
         rows = min(HALVED_ELEMENTS // part, MOST_HALVED_ROWS)
         found = _known[key] = Launch(_HALVE, 1, (d,), n_warps=4, ROWS=rows, PART=part)
     return found
@@ -137,12 +136,8 @@ def part_in_two(
     n_programs = centres_triton._n_programs(x, int(halve.constants["ROWS"]), HALVERS_PER_PROCESSOR)
     tiles = (change, sums, scale, moving, moves, state, tol)
     move = lloyd_triton._move.get((2, d), tiles)
-    for step in range(1, max_iter + 1):
+    for _ in lloyd_triton.steps(state, max_iter):
         halve(given, (n,), n_programs)
         move(tiles)
         change.zero_()
-        if step % ASKED_EVERY == 0:
-            between_steps()
-            if int(state[0]) != GOES_ON:
-                break
     halve(given, (n,), n_programs)

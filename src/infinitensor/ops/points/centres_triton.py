@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from infinitensor.jit import Launch, Launches, has_triton, triton_module
 from infinitensor.lazy_torch import torch
 from infinitensor.native import missed
+from infinitensor.ops.points.pairs_triton import power
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -379,11 +380,6 @@ def closer(
 """)
 
 
-def _power(n: int, least: int, most: int) -> int:
-    """The power of two in a span that holds n, or the largest there is."""
-    return min(max(1 << (max(n, 1) - 1).bit_length(), least), most)
-
-
 def _make_near(few: bool, picked: bool, coarse: bool, block: tuple[int, int, int, int]) -> Launches:
     n_rows, n_centers, n_warps, n_stages = block
 
@@ -399,15 +395,15 @@ def _make_near(few: bool, picked: bool, coarse: bool, block: tuple[int, int, int
             COARSE=int(coarse),
             UNIT=COARSE_UNIT if coarse else FINE_UNIT,
             ROWS=n_rows,
-            PART=_power(d, 16, MOST_AT_ONCE if few else 64),
-            CENTERS=_power(k, 16, n_centers),
+            PART=power(d, 16, MOST_AT_ONCE if few else 64),
+            CENTERS=power(k, 16, n_centers),
         )
 
     return Launches(make)
 
 
 def _make_sure(shape: tuple[int, ...], tiles: Any) -> Launch:
-    return Launch(_SURE, 1, shape, n_warps=4, ROWS=SURE_ROWS, CENTERS=_power(shape[1], 16, 128))
+    return Launch(_SURE, 1, shape, n_warps=4, ROWS=SURE_ROWS, CENTERS=power(shape[1], 16, 128))
 
 
 def copies(width: int) -> int:
@@ -418,7 +414,7 @@ def copies(width: int) -> int:
 def _make_sums(source: str, weighed: bool) -> Launches:
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
         n_copies = tiles[-1].shape[0]
-        part = _power(shape[0], 16, 64)
+        part = power(shape[0], 16, 64)
         how = {"COPIES": n_copies, "WEIGHED": int(weighed), "ROWS": SUM_ROWS, "PART": part}
         return Launch(source, 1, shape, n_warps=4, **how)
 
@@ -435,7 +431,7 @@ def _make_listing(source: str) -> Launches:
 def _make_closer(known: bool) -> Launches:
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
         n, d, _ = shape
-        sizes = {"ROWS": 64, "PART": _power(d, 16, 64)}
+        sizes = {"ROWS": 64, "PART": power(d, 16, 64)}
         return Launch(_CLOSER, -(-n // 64), shape, n_warps=4, KNOWN=int(known), **sizes)
 
     return Launches(make)
@@ -521,7 +517,7 @@ def _launch_near(coarse: bool, given: Any, asked: Any, made: Any, left: Any) -> 
     few = max(d, k) <= MOST_AT_ONCE
     for block in FEW_BLOCKS if few else BLOCKS:
         key = (few, asked is not None, coarse, block)
-        tried = (key, x.dtype, _power(d, 16, 64), _power(k, 16, block[1]))
+        tried = (key, x.dtype, power(d, 16, 64), power(k, 16, block[1]))
         if tried in _too_large:
             continue
         if key not in _near:

@@ -7,11 +7,14 @@ that were started before that was known change no result.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infinitensor.events import between_steps
 from infinitensor.jit import Launch, Launches, triton_module
 from infinitensor.ops.points import centres_triton
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ASKED_EVERY = 4
 """Iterations that are started before the host waits to know whether one was the last."""
@@ -128,6 +131,16 @@ def _make(source: str) -> Launches:
 _move, _halfway = _make(_MOVE), _make(_HALFWAY)
 
 
+def steps(state: Any, max_iter: int) -> Iterator[int]:
+    """The numbers of iterations, from 1 on, until the host sees that one was the last."""
+    for step in range(1, max_iter + 1):
+        yield step
+        if step % ASKED_EVERY == 0:
+            between_steps()
+            if int(state[0]) != GOES_ON:
+                return
+
+
 def iterate(
     torch: Any,
     x: Any,
@@ -151,17 +164,13 @@ def iterate(
     moving.copy_(centers)
     state.zero_()
     rows = (torch, x, shift, moving)
-    for step in range(1, max_iter + 1):
+    for _ in steps(state, max_iter):
         centres_triton.nearest_moved(*rows, before, bounds, moves, labels, bounds)
         change = centres_triton.label_sums(torch, k, x, shift, scale, labels, before, weights)
         tiles = (change, sums, scale, moving, moves, state, tol)
         _move.get((k, d), tiles)(tiles)
         _halfway.get((k, d), (moving, moves))((moving, moves))
         before, labels = labels, before
-        if step % ASKED_EVERY == 0:
-            between_steps()
-            if int(state[0]) != GOES_ON:
-                break
     centres_triton.nearest_moved(*rows, before, bounds, moves, labels, bounds)
     if labels is not out[0]:
         out[0].copy_(labels)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from infinitensor.jit import Launch, Launches, triton_module
+from infinitensor.ops.points.pairs_triton import power
 
 SUM_BLOCK_ROWS, ROWS_LOOKED_AT = 512, 64
 """Rows whose sum is kept, those of a program, and rows that it looks at together."""
@@ -133,15 +134,11 @@ def pick(
 )
 
 
-def _power(n: int, least: int, most: int) -> int:
-    return min(max(1 << (max(n, 1) - 1).bit_length(), least), most)
-
-
 def _make(source: str, weighed: bool) -> Launches:
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
         d, n_trials = shape[:2]
-        sizes = {"WEIGHED": int(weighed), "PADDED": _power(n_trials, 1, MOST_TRIALS)}
-        sizes |= {"BLOCK": SUM_BLOCK_ROWS, "ROWS": ROWS_LOOKED_AT, "PART": _power(d, 16, 64)}
+        sizes = {"WEIGHED": int(weighed), "PADDED": power(n_trials, 1, MOST_TRIALS)}
+        sizes |= {"BLOCK": SUM_BLOCK_ROWS, "ROWS": ROWS_LOOKED_AT, "PART": power(d, 16, 64)}
         looked_at = {"LOOK": SUMS_LOOKED_AT // sizes["PADDED"]} if source is _PICK else {}
         return Launch(source, n_trials, shape, n_warps=4, **sizes, **looked_at)
 
