@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +21,12 @@ from infinitensor.api.small.small_sums import (
 )
 from infinitensor.config import config
 from infinitensor.dtypes import float16
+from infinitensor.events import lane
 from infinitensor.ops.backend import blas
 from infinitensor.ops.move import moved_rows
 from infinitensor.ops.reduce.scan import running_sums
 from infinitensor.ops.sorting.sort import has_quick_order, order_by_numbers
+from infinitensor.threads import n_sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,6 +102,21 @@ def product(a: Any, b: Any) -> Any:
         if blas.multiply(a[None], b[:, None], out):
             return out[0, 0]
     return at_once("matmul", a, b) if are_halves else np.matmul(a, b)
+
+
+def find_products() -> tuple[int, int]:
+    """The address of the C function that multiplies as plans do, and of how many threads.
+
+    0 where there is no library for it.
+    """
+    address = 0 if config.compile == "never" else _stack_address()
+    return address, 1 if lane.is_worker else n_sharing()
+
+
+@cache
+def _stack_address() -> int:
+    ours = blas.find_library()
+    return 0 if ours is None else ctypes.cast(ours.stack, ctypes.c_void_p).value or 0
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -308,6 +327,18 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
 
 What they are made of besides is arrays of theirs (no views), and the same bits as ours.
 """
+_PLAIN_FOLDS = {"prod": np.multiply, "any": np.logical_or, "all": np.logical_and}
+FOLDED: dict[Any, tuple[int, Any]] = {
+    sum_of: (0, np.add.reduce),
+    mean_of: (1, None),
+    var_of: (2, None),
+    std_of: (3, None),
+    NUMPYS_OWN["max"][0]: (4, np.maximum.reduce),
+    NUMPYS_OWN["min"][0]: (5, np.minimum.reduce),
+    **{NUMPYS_OWN[name][0]: (6, ufunc.reduce) for name, ufunc in _PLAIN_FOLDS.items()},
+}
+"""Which of them are reductions that C does (`small_folds.h`): its number of them, and what NumPy's
+own loops do."""
 CREATIONS = {name: getattr(np, name) for name in ("zeros", "ones", "empty")}
 """Functions of a shape and a dtype."""
 JOINS: dict[str, Callable[..., Any]] = {

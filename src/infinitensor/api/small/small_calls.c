@@ -7,6 +7,8 @@
 #include "api/eager/ufunc_loops.h"
 #include "api/small/plain_loops.h"
 #include "api/small/host_values.h"
+#include "api/small/small_folds.h"
+#include "api/small/small_products.h"
 #include "api/access/small_items.h"
 
 typedef PyObject *(*Binary)(PyObject *, PyObject *);
@@ -131,6 +133,26 @@ static PyObject *dotted(PyObject *a, PyObject *b) {
     return made ? PyArray_Return((PyArrayObject *)made) : NULL;
 }
 
+/* Whether NumPy makes a product of stacks: as `product_fits` of numpy_table.py, for what is no product of matrices. */
+static int is_little_stack(PyArrayObject *x, PyArrayObject *y, npy_intp limit) {
+    const int n = PyArray_NDIM(x), m = PyArray_NDIM(y);
+    if (n < 2 || m < 2 || (n == 2 && m == 2) || array_type(x) == NPY_HALF) return 0;
+    const npy_intp k = PyArray_DIM(x, n - 1), inner = PyArray_DIM(y, m - 2);
+    if (!k || !inner) return 0;
+    const npy_intp size = PyArray_SIZE(x) / k * (PyArray_SIZE(y) / inner);
+    return size <= limit && size * k <= EACH_OF_RESULT * limit;
+}
+
+/* `a @ b`, with a small result: by NumPy's library, or by ours. NULL without an error where Python has to look. */
+static PyObject *multiplied(PyObject *a, PyObject *b, npy_intp limit) {
+    PyArrayObject *x = (PyArrayObject *)a, *y = (PyArrayObject *)b;
+    PyObject *made = dotted(a, b);
+    const int is_numpys = !is_bfloat16(a) && !is_bfloat16(b) && (is_little_product(x, y, limit) || is_little_stack(x, y, limit));
+    if (!made && !PyErr_Occurred()) made = is_numpys ? quietly(MATMUL, call_of, a, b) : by_library(x, y, limit);
+    if (!made) PyErr_Clear(); /* Python's has the better words */
+    return made;
+}
+
 /* Let a view of a matrix on the host, of up to so many elements, know its values; -1: an error. Python runs: nothing is
    borrowed yet. */
 static int look_at_view(PyObject *x, npy_intp limit) {
@@ -156,27 +178,21 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     npy_intp size = 0; /* of an elementwise result */
     if (n_arrays == 2) {
         PyArrayObject *x = (PyArrayObject *)a, *y = (PyArrayObject *)b;
-        if (op == MATMUL) {
-            if (!is_little_product(x, y, limit)) return NULL;
-        } else if ((size = broadcast_size(x, y)) > limit) {
-            return NULL;
-        }
+        if (op != MATMUL && (size = broadcast_size(x, y)) > limit) return NULL;
     } else if (op == MATMUL) {
         return NULL;
     } else if (n_arrays) {
         size = PyArray_SIZE((PyArrayObject *)(PyArray_CheckExact(a) ? a : b));
     }
     PyObject *both[] = {a, b};
-    const int is_ours = has_bfloat16(both, 2);
-    if (is_ours && op == MATMUL) return NULL;
+    const int is_ours = op == MATMUL || has_bfloat16(both, 2);
     Py_INCREF(a), Py_INCREF(b), Py_INCREF(session);
-    PyObject *made = !n_arrays ? of_numbers(op, a, b) : op == MATMUL ? dotted(a, b) : NULL;
+    PyObject *made = !n_arrays ? of_numbers(op, a, b) : op == MATMUL ? multiplied(a, b, limit) : NULL;
     if (size) {
         made = by_cores(PyTuple_GET_ITEM(ufuncs, op), both, 2, size);
         if (!made && !PyErr_Occurred()) made = looped(PyTuple_GET_ITEM(ufuncs, op), both, 2);
     }
     if (!made && !is_ours && !PyErr_Occurred()) made = quietly(op, call_of, a, b);
-    if (!made && op == MATMUL) PyErr_Clear(); /* Python's has the better words */
     if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
     if (made && (size_of(made) < 0 || count(session, NUMPY))) Py_CLEAR(made);
@@ -371,6 +387,35 @@ static PyObject *called(PyObject *like, PyObject *fits, Given all) {
     return made;
 }
 
+/* Whether a name is this one; names of options are short. */
+static int is_named(PyObject *name, const char *text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
+
+/* A reduction of one small tensor, its axes and `keepdims`; NULL as above. */
+static PyObject *reduced(PyObject *how, Given all) {
+    PyObject *session = NULL, *axis = all.n > 1 ? all.items[1] : Py_None, *keepdims = Py_False;
+    npy_intp limit = limit_now();
+    Py_ssize_t n_named = all.names ? PyTuple_GET_SIZE(all.names) : 0;
+    if (limit <= 0 || all.n < 1 || all.n > 2) return NULL;
+    for (Py_ssize_t i = 0; i < n_named; i++) {
+        PyObject *name = PyTuple_GET_ITEM(all.names, i), *value = all.items[all.n + i];
+        if (all.n == 1 && is_named(name, "axis")) axis = value;
+        else if (is_named(name, "keepdims") && PyBool_Check(value)) keepdims = value;
+        else return NULL;
+    }
+    if (Py_TYPE(all.items[0]) != tensor_type) return NULL;
+    PyObject *x = operand(all.items[0], &session, limit);
+    if (!x || !PyArray_CheckExact(x)) return NULL;
+    Py_INCREF(x), Py_INCREF(session);
+    PyObject *made = folded(how, (PyArrayObject *)x, axis, keepdims);
+    if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
+        Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
+    if (made && (size_of(made) < 0 || count(session, NUMPY))) Py_CLEAR(made);
+    Py_DECREF(x);
+    made = wrapped(made, session, NULL, NULL);
+    Py_DECREF(session);
+    return made;
+}
+
 /* Whether an operand waits, is stored elsewhere or is no small one: then no call of these is small. */
 static int is_far(Given all) {
     npy_intp limit = limit_now();
@@ -391,7 +436,7 @@ static int is_far(Given all) {
 typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
-    PyObject *like, *fits, *rest, *far, *attributes, *weak;
+    PyObject *like, *fits, *fold, *rest, *far, *attributes, *weak;
 } Ladder;
 
 /* Whether C knows how to say if a result is small. */
@@ -404,6 +449,16 @@ static PyObject *call_ladder(PyObject *self, PyObject *const *args, size_t n, Py
     Given all = {args, PyVectorcall_NARGS(n), names && PyTuple_GET_SIZE(names) ? names : NULL};
     if (!tensor_type) return PyObject_Vectorcall(ladder->rest, args, n, names); /* not installed yet */
     if (is_far(all)) return PyObject_Vectorcall(ladder->far, args, n, names);
+    if (ladder->fold != Py_None) {
+        PyObject *made = reduced(ladder->fold, all);
+        if (made) return made;
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL;
+        PyErr_Clear();
+    }
+    if (ladder->fits == product_fits && all.n == 2 && !all.names) {
+        PyObject *made = operated(MATMUL, all.items[0], all.items[1]);
+        if (made || PyErr_Occurred()) return made;
+    }
     if (is_known_fit(ladder->fits) && (!all.names || (ladder->fits == Py_None && are_plain(all)))) {
         PyObject *made = called(ladder->like, ladder->fits, all);
         if (made) return made;
@@ -418,6 +473,7 @@ static int visit_ladder(PyObject *self, visitproc visit, void *arg) {
     Ladder *ladder = (Ladder *)self;
     Py_VISIT(ladder->like);
     Py_VISIT(ladder->fits);
+    Py_VISIT(ladder->fold);
     Py_VISIT(ladder->rest);
     Py_VISIT(ladder->far);
     Py_VISIT(ladder->attributes);
@@ -428,6 +484,7 @@ static int clear_ladder(PyObject *self) {
     Ladder *ladder = (Ladder *)self;
     Py_CLEAR(ladder->like);
     Py_CLEAR(ladder->fits);
+    Py_CLEAR(ladder->fold);
     Py_CLEAR(ladder->rest);
     Py_CLEAR(ladder->far);
     Py_CLEAR(ladder->attributes);
@@ -478,14 +535,15 @@ static PyTypeObject ladder_type = {
     .tp_getset = ladder_parts,
 };
 
-/* ladder(like, fits, rest, far): `like` of small operands on the host; what C is not sure of by `rest`, and what is no
-   such call by `far`. */
+/* ladder(like, fits, fold, rest, far): `like` of small operands on the host, a reduction as `fold` says; what C is not
+   sure of by `rest`, and what is no such call by `far`. */
 static PyObject *do_ladder(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
-    if (n != 4) return PyErr_Format(PyExc_TypeError, "ladder() takes 4 arguments, not %zd", n);
+    if (n != 5) return PyErr_Format(PyExc_TypeError, "ladder() takes 5 arguments, not %zd", n);
     Ladder *made = PyObject_GC_New(Ladder, &ladder_type);
     if (!made) return NULL;
     made->call = call_ladder;
-    made->like = Py_NewRef(args[0]), made->fits = Py_NewRef(args[1]), made->rest = Py_NewRef(args[2]), made->far = Py_NewRef(args[3]);
+    made->like = Py_NewRef(args[0]), made->fits = Py_NewRef(args[1]), made->fold = Py_NewRef(args[2]);
+    made->rest = Py_NewRef(args[3]), made->far = Py_NewRef(args[4]);
     made->attributes = made->weak = NULL;
     PyObject_GC_Track(made);
     return (PyObject *)made;
@@ -652,16 +710,20 @@ static int fill_slots(void) {
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, broadcast_fits, outer_fits,
-   dot_fits, where_fits, recorders, recorded, fill, made, into, least, ufuncs, ways, halves, small_tensor, values_of):
-   four are of `numpy_loops.py`; `halves` is the address of what finds loops of halves. */
+   dot_fits, where_fits, product_fits, find_products, recorders, recorded, fill, made, into, least, ufuncs, ways, halves, small_tensor, values_of,
+   folds, casts): four are of `numpy_loops.py`; `halves` is the address of what finds loops of halves, `folds` those of
+   `folds.c`, and `casts` those that convert halves; 0 where they are not there. */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tensor, *version, *cell, *pointer;
     Py_ssize_t halves;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!O!nOO", &tensor, &version, &cell, &config, &bfloat16,
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOOO!OOOOnO!O!nOO(nnnnnnnn)(nnnn)", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &broadcast_fits,
-                          &outer_fits, &dot_fits, &where_fits, &PyTuple_Type, &recorders, &pointer, &slow_fill,
+                          &outer_fits, &dot_fits, &where_fits, &product_fits, &find_products, &PyTuple_Type, &recorders, &pointer, &slow_fill,
                           &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs,
-                          &PyTuple_Type, &ways, &halves, &small_tensor, &values_of))
+                          &PyTuple_Type, &ways, &halves, &small_tensor, &values_of,
+                          &folders[0][0], &folders[0][1], &folders[0][2], &folders[0][3], &folders[1][0],
+                          &folders[1][1], &folders[1][2], &folders[1][3], &half_casts[0], &half_casts[1],
+                          &half_casts[2], &half_casts[3]))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};

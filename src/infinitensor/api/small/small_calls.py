@@ -31,14 +31,22 @@ from infinitensor.api.small.host_values import (
 )
 from infinitensor.api.small.numpy_table import (
     FEW_READ,
+    FOLDED,
     broadcast_fits,
     dot_fits,
+    find_products,
     outer_fits,
+    product_fits,
     where_fits,
 )
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
-from infinitensor.ops.table.functions import half_loops_address, with_our_loops
+from infinitensor.ops.forms.folds import fold_addresses
+from infinitensor.ops.table.functions import (
+    half_cast_addresses,
+    half_loops_address,
+    with_our_loops,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -232,7 +240,7 @@ def begin_in_c(
 
     `far` is called instead where an operand is not on the host or not small.
     """
-    return rest if _module is None else _module.ladder(like, fits, rest, far)
+    return rest if _module is None else _module.ladder(like, fits, FOLDED.get(like), rest, far)
 
 
 def transposed(tensor: BaseTensor) -> Any:
@@ -265,10 +273,10 @@ def in_c(
         return False
     shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)
     global transposed
-    fits = (broadcast_fits, outer_fits, dot_fits, where_fits)
+    fits = (broadcast_fits, outer_fits, dot_fits, where_fits, product_fits, find_products)
     on_cores = (numpy_loops.compute, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
     before = (quicks, recorded, fill)
-    more = (half_loops_address(), small_tensor, values_of)
+    more = (half_loops_address(), small_tensor, values_of, fold_addresses(), half_cast_addresses())
     _module.install(tensor, Version, Cell, *shared, *fits, *before, *on_cores, ways.IN_C, *more)
     transposed = _module.transposed
     ways.putters.append(_module.put_counts)

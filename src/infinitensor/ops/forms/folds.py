@@ -19,6 +19,10 @@ C_TYPES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 """What numbers are added up in; integers may be added in any order."""
 
 
+FUNCTIONS = ("sum_lines", "add_lines", "moments_of_lines", "moments_of_rows")
+"""Of the C file, for either."""
+
+
 class FoldWalk(NamedTuple):
     """How an array is walked: axes as `folds.c` takes them, and what is made of it."""
 
@@ -55,6 +59,14 @@ def moments(
     if walk.place == -1:
         return mean, squares
     return np.moveaxis(mean, -1, walk.place), np.moveaxis(squares, -1, walk.place)
+
+
+def fold_addresses() -> tuple[int, ...]:
+    """The addresses of the functions of C for float32, then for float64; 0 without."""
+    if _library() is None:
+        return (0,) * (len(FUNCTIONS) * len(C_TYPES))
+    found = [_function(name, dtype) for dtype in C_TYPES for name in FUNCTIONS]
+    return tuple(ctypes.cast(one, ctypes.c_void_p).value or 0 for one in found)  # type: ignore[arg-type]
 
 
 @cache

@@ -283,6 +283,11 @@ static PyObject *half_loops(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(non
     return PyLong_FromVoidPtr((void *)find_half_loop);
 }
 
+static PyObject *half_casts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    return Py_BuildValue("(NNNN)", PyLong_FromVoidPtr((void *)widen_f16), PyLong_FromVoidPtr((void *)narrow_f16),
+                         PyLong_FromVoidPtr((void *)widen_b16), PyLong_FromVoidPtr((void *)narrow_b16));
+}
+
 static PyObject *like(PyObject *module, PyObject *args) {
     PyUFuncObject *old;
     const char *name;
@@ -311,6 +316,7 @@ static PyObject *like(PyObject *module, PyObject *args) {
 static PyMethodDef methods[] = {
     {"like", like, METH_VARARGS, "A copy of a ufunc with the loops of generated code."},
     {"half_loops", half_loops, METH_NOARGS, "The address of the function that finds loops of halves."},
+    {"half_casts", half_casts, METH_NOARGS, "The addresses of what makes floats of halves, and back."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_functions", NULL, -1, methods, NULL, NULL, NULL, NULL};

@@ -31,6 +31,13 @@ def half_loops_address() -> int:
     return _in_c.half_loops() if _in_c is not None else 0
 
 
+def half_cast_addresses() -> tuple[int, int, int, int]:
+    """The addresses of the C functions that make floats of float16 and back, and of bfloat16; 0
+    without.
+    """
+    return _in_c.half_casts() if _in_c is not None else (0, 0, 0, 0)
+
+
 def as_generated(ufunc: np.ufunc, block: str) -> np.ufunc:
     """A ufunc with the loops of a function of `tasking/c/vector.h`, or of `complex.h`.
 
