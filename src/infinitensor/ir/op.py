@@ -154,6 +154,9 @@ class Op:
     expression: Any = None
     combine: Combine | None = None
     finish: Kernel | None = None
+    at_once: dict[str, Kernel] = field(default_factory=dict)
+    """For one kind of device: at_once(xp, tile, axes, out, **params) makes the result of a
+    reduction of which nothing is cut by one call of a library, or answers False."""
     need: Need | None = None
     located: bool = False
     scratch_bytes: Callable[..., int] = no_scratch

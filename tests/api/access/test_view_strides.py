@@ -51,6 +51,10 @@ def test_chains_of_basic_indices_show_what_numpys_views_show(seed: int) -> None:
         for axis, n in enumerate(array.shape):
             if n and rng.random() < 0.2:
                 index[axis] = int(rng.integers(-n, n))
+        if rng.random() < 0.3:
+            index.insert(int(rng.integers(0, len(index) + 1)), None)
+        if index and rng.random() < 0.3:
+            index[int(rng.integers(0, len(index))) :] = [..., index[-1]]
         key = tuple(index[: int(rng.integers(0, len(index) + 1))])
         array, view = array[key], basic(view, key)
         assert view.shape == array.shape
@@ -63,7 +67,7 @@ def test_the_quick_way_is_the_slow_one_or_declines() -> None:
         quick = of_integers_and_slices(view, items)
         assert quick is None or quick == basic(view, items)
     assert of_integers_and_slices(view, (slice(1, 3), 2)) is not None
-    for odd in [(None,), (...,), (4,), (0, 0, 0, 0), (np.arange(2),)]:
+    for odd in [(4,), (0, 0, 0, 0), (..., 0, ...), (..., 0, 0, 0, 0), (np.arange(2),)]:
         assert of_integers_and_slices(view, odd) is None
 
 

@@ -12,10 +12,11 @@ from tests.ir.sessions import local
 
 import infinitensor as it
 from infinitensor import events, jit
+from infinitensor.api.evaluate import evaluate
 from infinitensor.devices.device import CudaDevice
 from infinitensor.ir.mesh import Tools
 from infinitensor.runtime.replay import few_kernels
-from infinitensor.runtime.replay.few_kernels import MOST_TASKS, Few
+from infinitensor.runtime.replay.few_kernels import Few
 from infinitensor.runtime.replay.one_launch import Again
 
 if TYPE_CHECKING:
@@ -274,14 +275,18 @@ def test_values_of_the_host_are_no_part_of_what_is_recorded(
     assert len(n_replayed) >= 5
 
 
-def test_programs_of_many_tasks_are_started_too_up_to_a_limit(started: list[bool]) -> None:
+def test_programs_of_many_tasks_are_started_too_up_to_a_limit(
+    started: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(few_kernels, "MOST_TASKS", 64)
+
     def spread(x: Any) -> Any:
         low, high = x.min(axis=1, keepdims=True), x.max(axis=1, keepdims=True)
         y = (x - low) / (high - low) @ x.T
         return it.sort(y @ y, axis=0) + it.cumsum(y, axis=1), it.sort(y, axis=1)
 
     def long(x: Any) -> Any:
-        for _ in range(MOST_TASKS + 1):
+        for _ in range(few_kernels.MOST_TASKS + 1):
             x = it.sort(x, axis=1)
         return x
 
@@ -302,6 +307,34 @@ def test_programs_of_many_tasks_are_started_too_up_to_a_limit(started: list[bool
         del x
         session.drain()
         assert local(session).ledgers[0].used_bytes == 0
+
+
+def test_programs_that_see_parts_of_their_operands_are_started_by_first_sight(
+    started: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for repeat in (evaluate.repeat, evaluate.repeat_in_python):
+        monkeypatch.setattr(evaluate, "repeat", repeat)
+        started.clear()
+        with it.init("cuda:0", memory="64MiB") as session:
+            x = it.compute(it.asarray(X))
+            for k in range(5):
+                found = it.compute((x[:4, None, :3] - x[None, 1:6, :3]).sum(axis=2))
+                expected = (X[:4, None, :3] - X[None, 1:6, :3]).sum(axis=2)
+                np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-12)
+                if k == 1:
+                    it.stats(reset=True)
+                del found
+            assert it.stats()["ways"]["few_kernels"] == 3
+            assert it.stats()["plan_hits"] == 3
+            assert all(started)
+            np.testing.assert_array_equal(x.numpy(), X)  # it is not used up
+            y = it.compute(x * 2)
+            del x
+            found = it.compute(y[1:3].sum(axis=0))
+            np.testing.assert_allclose(found.numpy(), (X * 2)[1:3].sum(axis=0))
+            del y, found
+            session.drain()
+            assert local(session).ledgers[0].used_bytes == 0
 
 
 def test_what_does_not_hold_afterwards_is_explained_by_a_run(

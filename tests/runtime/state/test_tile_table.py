@@ -11,7 +11,7 @@ from infinitensor.devices.copy import copy_into
 from infinitensor.devices.device import CpuDevice
 from infinitensor.devices.ledger import Ledger
 from infinitensor.ir.layout import DISK, HOST, Layout
-from infinitensor.runtime.state.tile_table import TileTable
+from infinitensor.runtime.state.tile_table import MOST_WINDOWS, TileTable
 from infinitensor.storage import NpyFile, Part
 
 if TYPE_CHECKING:
@@ -97,6 +97,23 @@ def test_a_window_is_views_of_the_tiles_that_it_touches() -> None:
     assert window.layout.cuts == ((0, 2, 6), (0, 3))
     assert np.shares_memory(window.arrays[1], table.arrays[1])
     np.testing.assert_array_equal(window.read(((0, 6), (0, 3)), [device]), values[3:9, 1:4])
+
+
+def test_a_table_remembers_the_last_parts_of_it_that_were_seen() -> None:
+    device = CpuDevice(0)
+    layout = Layout(((0, 12), (0, 4)), (0,))
+    values = np.arange(48.0).reshape(12, 4)
+    table = TileTable.scatter(values, layout, [device], [Ledger(device, 1 << 20)], False)
+    window = table.window(((3, 9), (1, 4)))
+    assert table.window(((3, 9), (1, 4))) is window
+    for k in range(MOST_WINDOWS):
+        assert table.window(((k, 12), (0, 4))) is not window
+    assert table.window(((3, 9), (1, 4))) is not window
+    window = table.window(((3, 9), (1, 4)))
+    table.without_windows()
+    assert table.window(((3, 9), (1, 4))) is not window
+    file = TileTable.of_host(values)
+    assert file.window(((3, 9), (1, 4))) is not file.window(((3, 9), (1, 4)))
 
 
 def test_tables_say_what_is_spare_what_an_eviction_writes_and_what_is_below(

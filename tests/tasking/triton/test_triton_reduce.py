@@ -57,6 +57,44 @@ def test_reductions_in_every_dtype(kind: str, always: None) -> None:
 
 
 @pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i1", "u1", "i8"])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_places_are_the_first_of_the_best(kind: str, axis: int | None, always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        return [
+            xp.argmin(x * 2 - 3, axis),
+            xp.argmax(x[::-1, ::2], axis),
+            xp.argmax(x.transpose(2, 0, 1) + 1, axis),
+            xp.argmin(x, axis, keepdims=True),
+        ]
+
+    x = np.round(some(30, 40, 50) * 3)
+    x = (abs(x) if kind.startswith("u") else x).astype(kind)
+    counts = same(f, x, rtol=0)
+    assert counts["eager_fallbacks"] == 0 or axis in (None, 1)
+    if kind.startswith("f"):
+        x[3, 4, 5], x[20, 4, 5], x[:, 7] = np.nan, np.nan, np.inf
+        same(f, x, rtol=0)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("shape", [(700, 3), (3, 5000), (40000,), (2, 9)])
+@pytest.mark.parametrize("kind", ["f4", "f8", "f2", "i4"])
+def test_the_last_kernel_makes_the_results(shape: tuple[int, ...], kind: str, always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        y = x * 2
+        made = []
+        for axis in (0, -1, None):
+            made += [y.mean(axis), y.var(axis), x.std(axis), x.mean(axis, keepdims=True)]
+            made += [y.sum(axis), xp.var(x + 1, axis, ddof=1.5), xp.std(x, axis, ddof=0.5)]
+        return made
+
+    x = (some(*shape) * 5).astype(kind)
+    counts = same(f, x, rtol=3e-2 if kind == "f2" else 2e-5)
+    assert counts["eager_fallbacks"] == 0
+
+
+@pytest.mark.usefixtures("kernels")
 def test_nothing_and_nan_reduce_as_in_numpy(always: None) -> None:
     def f(xp: Any, x: Any) -> list[Any]:
         return [(x[:0] * 2 + 1).sum(), (x[:0] + 1).sum(0), x.max(0), x.min(), (x * 2).sum(1)]

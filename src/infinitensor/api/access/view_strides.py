@@ -75,14 +75,35 @@ def basic(view: View, index: Any) -> View:
 
 
 def of_integers_and_slices(view: View, items: tuple[Any, ...]) -> View | None:
-    """The common case without NumPy, a tenth of the time; None for any other, errors too."""
+    """The common case without NumPy, a tenth of the time; None for any other, errors too.
+
+    That is integers, slices, new axes and what `...` leaves as it is.
+    """
     base_shape, lengths, offset, steps, part = view
-    n = len(items)
-    if n > len(lengths):
-        return None
+    n_axes = len(lengths)
     shape = []
     strides = []
-    for item, length, stride in zip(items, lengths, steps, strict=False):
+    axis = 0
+    for at, item in enumerate(items):
+        if item is None:
+            shape.append(1)
+            strides.append(0)
+            continue
+        if item is Ellipsis:
+            behind = items[at + 1 :]
+            if any([other is Ellipsis for other in behind]):
+                return None
+            kept = n_axes - axis - len(behind) + sum([other is None for other in behind])
+            if kept < 0:
+                return None
+            shape += lengths[axis : axis + kept]
+            strides += steps[axis : axis + kept]
+            axis += kept
+            continue
+        if axis == n_axes:
+            return None
+        length, stride = lengths[axis], steps[axis]
+        axis += 1
         if type(item) is int:
             if not -length <= item < length:
                 return None
@@ -100,7 +121,7 @@ def of_integers_and_slices(view: View, items: tuple[Any, ...]) -> View | None:
             strides.append(step * stride if -length <= step <= length else stride)
         else:
             return None
-    return View(base_shape, (*shape, *lengths[n:]), offset, (*strides, *steps[n:]), part)
+    return View(base_shape, (*shape, *lengths[axis:]), offset, (*strides, *steps[axis:]), part)
 
 
 @lru_cache(maxsize=4096)

@@ -47,6 +47,10 @@ class FirstSight:
         self.leaves, self.scalars, self.kept, self.donated, self.tables, self.trace_key = found
         self.recipes: Sequence[Version] = ()
 
+    def look_through(self, windows: dict[int, Box]) -> None:
+        """Let parts of leaves that are only read stand for them, as when this was planned."""
+        _look_through(self, windows)
+
 
 class Bound:
     """The waiting part of a program, numbered: everything a plan is keyed by and bound to.
@@ -259,9 +263,7 @@ class Bound:
 
     def look_through(self, windows: dict[int, Box]) -> None:
         """Let parts of leaves that are only read stand for them, as when this was planned."""
-        for k, box in windows.items():
-            self.donated[k] = False
-            self.tables[k] = self.tables[k].window(box)
+        _look_through(self, windows)
 
     def _leaf(self, k: int) -> Leaf:
         """One leaf of the graph."""
@@ -276,6 +278,12 @@ class Bound:
         leaves = tuple(map(self._leaf, range(len(self.leaves))))
         nodes = self.numbered.graph_nodes()
         return Graph(tuple(self.numbered.specs), nodes, leaves, frozenset(self.kept))
+
+
+def _look_through(bound: Bound | FirstSight, windows: dict[int, Box]) -> None:
+    for k, box in windows.items():
+        bound.donated[k] = False
+        bound.tables[k] = bound.tables[k].window(box)
 
 
 def is_in_lower_tier(version: Version) -> bool:

@@ -219,13 +219,14 @@ def repeat_in_python(
     session.drain()
     found = FirstSight(session, _waiting(roots))
     trace: Trace | None = session.traces.get(found.trace_key)
-    if trace is None or trace.few is None or trace.windows:
+    if trace is None or trace.few is None:
         return None
     if not session.engine.has_room(trace.peaks):
         return trace
     seq = session.seq
     for table in found.tables:
         table.used_at = seq
+    found.look_through(trace.windows)
     if not _has_started(session, found, trace):
         return trace
     session.traces.move_to_end(found.trace_key)

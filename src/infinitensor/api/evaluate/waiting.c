@@ -337,7 +337,7 @@ static PyObject *sight(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
 
 #define NAMES(_) \
     _(counts) _(discard) _(drain) _(engine) _(has_files) _(has_room) _(key) _(leans) _(move_to_end) _(name) _(progress) _(start) \
-    _(stored) _(traces) _(was_stopped) _(ways)
+    _(stored) _(traces) _(was_stopped) _(ways) _(window)
 #define DECLARED(word) static PyObject *n_##word;
 NAMES(DECLARED)
 #define INTERNED(word) || !(n_##word = PyUnicode_InternFromString(#word))
@@ -463,6 +463,20 @@ static PyObject *waiting_of(PyObject *roots) {
     return waiting;
 }
 
+/* `FirstSight.look_through`: parts of leaves stand for them, which are not used up. */
+static int look_through(PyObject *session, PyObject *windows, PyObject *tables, PyObject *is_free) {
+    PyObject *leaf, *box;
+    for (Py_ssize_t at = 0; PyDict_Next(windows, &at, &leaf, &box);) {
+        const Py_ssize_t k = PyLong_AsSsize_t(leaf);
+        PyObject *table = k < 0 ? NULL : PyList_GetItem(tables, k);
+        if (!table) return -1;
+        if (Py_TYPE(table) == table_type) put(&T(table, T_USED_AT), S(session, S_SEQ));
+        PyObject *seen = PyObject_CallMethodOneArg(table, n_window, box);
+        if (!seen || PyList_SetItem(tables, k, seen) || PyList_SetItem(is_free, k, Py_NewRef(Py_False))) return -1;
+    }
+    return 0;
+}
+
 /* New: what starting a program gives, tables by number; None where a run has to. */
 static PyObject *started(PyObject *session, PyObject *trace, PyObject *tables, PyObject *scalars) {
     PyObject *engine = PyObject_GetAttr(session, n_engine);
@@ -483,7 +497,8 @@ static PyObject *started_again(PyObject *session, const Found *found, PyObject *
     PyObject *trace = traces ? Py_XNewRef(PyDict_GetItemWithError(traces, key)) : NULL, *made = NULL, *moved = NULL;
     PyObject *result = traces && !trace && !PyErr_Occurred() ? Py_NewRef(Py_None) : NULL;
     if (trace && Py_TYPE(trace) == trace_type) {
-        if (R(trace, R_FEW) == Py_None || PyObject_IsTrue(R(trace, R_WINDOWS))) result = Py_NewRef(Py_None);
+        if (R(trace, R_FEW) == Py_None) result = Py_NewRef(Py_None);
+        else if (look_through(session, R(trace, R_WINDOWS), tables, is_free)) result = NULL;
         else if ((made = started(session, trace, tables, found->scalars)) == Py_None) result = Py_NewRef(trace);
         else if (made && PyDict_CheckExact(made) && !commit_all(session, found, needed, is_free, made, R(trace, R_SMALL)) &&
                  !count_all(session, trace) && (moved = PyObject_CallMethodOneArg(traces, n_move_to_end, key)))

@@ -250,13 +250,16 @@ def roll(xp: Any, a: Array, shift: int | tuple[int, ...], axis: Axes = None) -> 
     """
     if axis is None:
         return xp.roll(a.reshape(-1), shift, 0).reshape(a.shape)
-    axes = normalize_axis_tuple(axis, len(a.shape), "roll", allow_duplicate=True)
     shifts: dict[int, int] = {}
-    pairs = np.broadcast(np.asarray(shift), np.asarray(axes))
-    if pairs.ndim > 1:
-        raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
-    for step, one in pairs:
-        shifts[int(one)] = shifts.get(int(one), 0) + int(step)
+    if type(axis) is int and type(shift) is int and -len(a.shape) <= axis < len(a.shape):
+        shifts[axis % len(a.shape)] = shift  # what loops ask for
+    else:
+        axes = normalize_axis_tuple(axis, len(a.shape), "roll", allow_duplicate=True)
+        pairs = np.broadcast(np.asarray(shift), np.asarray(axes))
+        if pairs.ndim > 1:
+            raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
+        for step, one in pairs:
+            shifts[int(one)] = shifts.get(int(one), 0) + int(step)
     rolled = a
     for one, step in shifts.items():
         n = a.shape[one]

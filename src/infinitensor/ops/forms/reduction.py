@@ -200,6 +200,14 @@ def cuda_sum(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[A
     return (xp.sum(signed, axes, dtype=signed.dtype).view(x.dtype),)
 
 
+def cuda_sum_at_once(xp: Any, x: Any, axes: Any, out: Any, dtype: Dtype, **params: Any) -> bool:
+    """A sum straight into its result: halves add up in float32 there too."""
+    if not axes or x.dtype != out.dtype or not (x.is_floating_point() or x.dtype == xp.int64):
+        return False
+    xp.sum(x, axes, out=out)
+    return True
+
+
 def _cuda_prod(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[Any]:
     x = to_dtype(xp, x, dtype)
     if not axes:
@@ -264,6 +272,7 @@ def _total_rule(name: str, a: Spec, axis: Any, dtype: Any, keepdims: bool) -> Ca
     name="sum",
     kernel=cpu_sum,
     kernels={"cuda": cuda_sum},
+    at_once={"cuda": cuda_sum_at_once},
     combine=SUM,
     scratch_bytes=sum_scratch,
     cases=reduce_cases({"axis": 0, "dtype": np.float32}),
@@ -347,6 +356,16 @@ def cuda_extreme(largest: bool) -> Callable[..., Any]:
     return kernel
 
 
+def _cuda_extreme_at_once(largest: bool) -> Callable[..., bool]:
+    def at_once(xp: Any, x: Any, axes: Any, out: Any, dtype: Dtype) -> bool:
+        if not axes or x.dtype in (xp.uint16, xp.uint32, xp.uint64) or x.dtype.is_complex:
+            return False
+        (xp.amax if largest else xp.amin)(x, axes, out=out)
+        return True
+
+    return at_once
+
+
 def _extreme_rule(name: str, a: Spec, axis: Any, keepdims: bool) -> Call:
     axes = reduced_axes(name, a, axis)
     _not_empty("minimum" if name == "min" else "maximum", a, axes)
@@ -359,6 +378,7 @@ def _extreme_op(name: str) -> Callable[[Callable[..., Call]], Op]:
         name=f"{name} a{name}",
         kernel=_cpu_extreme(np.minimum if name == "min" else np.maximum),
         kernels={"cuda": cuda_extreme(name == "max")},
+        at_once={"cuda": _cuda_extreme_at_once(name == "max")},
         combine=plain_combine(name, exact=True),
         scratch_bytes=_extreme_scratch,
         cases=reduce_cases(),
@@ -414,6 +434,17 @@ def _cuda_truth(name: str) -> Callable[..., Any]:
     return kernel
 
 
+def _cuda_truth_at_once(name: str) -> Callable[..., bool]:
+    def at_once(xp: Any, x: Any, axes: Any, out: Any, dtype: Dtype) -> bool:
+        signed = (xp.bool, xp.int8, xp.int16, xp.int32, xp.int64)
+        if not axes or not (x.is_floating_point() or x.dtype in signed):
+            return False
+        getattr(xp, name)(x, axes, out=out)
+        return True
+
+    return at_once
+
+
 def _truth(name: str, doc: str) -> None:
     def rule(a: Spec, axis: Any = None, keepdims: bool = False) -> Call:
         axes = reduced_axes(name, a, axis)
@@ -425,6 +456,7 @@ def _truth(name: str, doc: str) -> None:
         name=name,
         kernel=cpu_reduce(np.logical_or if name == "any" else np.logical_and),
         kernels={"cuda": _cuda_truth(name)},
+        at_once={"cuda": _cuda_truth_at_once(name)},
         combine=plain_combine(name, exact=True),
         scratch_bytes=_truth_scratch,
         cases=reduce_cases(),

@@ -142,6 +142,22 @@ def _arg_finish(xp: Any, value: Any, where: Any, out: Any, **params: Any) -> Non
     out[...] = where
 
 
+def _arg_at_once(
+    xp: Any, x: Any, axes: Any, out: Any, shape: tuple[int, ...], largest: bool
+) -> bool:
+    """Along one axis, however it is stored, or over all."""
+    if x.dtype.is_complex or _signed_order(xp, x) is not x:
+        return False
+    find = xp.argmax if largest else xp.argmin
+    if len(axes) == 1:
+        find(x, axes[0], out=out)
+    elif len(axes) == x.ndim > 0:
+        find(x.reshape(-1), 0, out=out)
+    else:
+        return False
+    return True
+
+
 def _arg_rule(name: str, a: Spec, axis: Any, keepdims: bool) -> Call:
     axes = reduced_axes(name, a, None if axis is None else operator.index(axis))
     if n_reduced(a, axes) == 0:
@@ -199,6 +215,7 @@ for _arg in (argmin, argmax):
         kernel=_arg_kernel,
         combine=Combine(_arg.__name__, _merge_arg(_arg is argmax), exact=True),
         finish=_arg_finish,
+        at_once={"cuda": _arg_at_once},
         located=True,
         scratch_bytes=_arg_scratch,
         cases=_arg_cases,

@@ -43,10 +43,18 @@ def _mean_finish(xp: Any, total: Any, out: Any, dtype: Dtype, n: int, line: Any)
     out[...] = to_dtype(xp, quotient, dtype) if kind_of(dtype) not in "fc" else quotient
 
 
+def _mean_at_once(xp: Any, x: Any, axes: Any, out: Any, **params: Any) -> bool:
+    if not axes or x.dtype != out.dtype or not x.is_floating_point():
+        return False
+    xp.mean(x, axes, out=out)
+    return True
+
+
 @op(
     "reduction",
     kernel=cpu_sum,
     kernels={"cuda": cuda_sum},
+    at_once={"cuda": _mean_at_once},
     combine=SUM,
     finish=_mean_finish,
     scratch_bytes=sum_scratch,
@@ -116,6 +124,16 @@ def _var_finish(
     out[...] = xp.sqrt(variance) if root else variance
 
 
+def _var_at_once(
+    xp: Any, x: Any, axes: Any, out: Any, ddof: float, root: bool, **params: Any
+) -> bool:
+    n = prod(x.shape[axis] for axis in axes)
+    if not axes or x.dtype != out.dtype or not x.is_floating_point() or not n > ddof:
+        return False  # torch warns where nothing is left to divide by
+    (xp.std if root else xp.var)(x, axes, correction=ddof, out=out)
+    return True
+
+
 def _var_rule(
     name: str, a: Spec, axis: Any, dtype: Any, ddof: float, keepdims: bool, correction: float | None
 ) -> Call:
@@ -142,6 +160,7 @@ _MOMENTS: dict[str, Any] = {
     "kernel": _moments_kernel,
     "combine": Combine("moments", _merge_moments, exact=False),
     "finish": _var_finish,
+    "at_once": {"cuda": _var_at_once},
     "scratch_bytes": lambda ins, outs, params: (
         3 * ins[0].n_elements * int(params["dtype"].itemsize) + 96 * outs[0].n_elements
     ),

@@ -4,9 +4,9 @@ An entry says what the word is in NumPy and in torch, its text in generated C, T
 the public elementwise op that is this word alone (`ops/elementwise/elementwise.py` makes it).
 
 In texts `{x}`, `{y}` and `{z}` stand for the operands, cast to the dtype that NumPy computes in; in
-C `{T}` is the type of that dtype, `{bits}` its width, `{f}` is `f` for float32, else nothing, and
-`{by}` is `_by` where the last operand, `{y}`, is the inverse of one number for all elements;
-`{zero}` is 0, which in bfloat16 keeps its sign.
+C and Triton `{bits}` is the width of that dtype. In C `{T}` is its type, `{f}` is `f` for float32,
+else nothing, and `{by}` is `_by` where the last operand, `{y}`, is the inverse of one number for
+all elements; `{zero}` is 0, which in bfloat16 keeps its sign.
 Texts are given by the kind of that dtype, as `np.dtype.kind` has it: "iu" is for all integers. For
 a kind without a text, groups with this word run step by step.
 """
@@ -621,6 +621,10 @@ word(
     names="left_shift bitwise_left_shift",
     torch=on_torch.shift(left=True),
     c={"iu": "({T})((uint64_t){y} < {bits} ? {x} << {y} : 0)"},
+    triton={
+        "i": "tl.where(({y} < 0) | ({y} >= {bits}), 0, {x} << ({y} & ({bits} - 1)))",
+        "u": "tl.where({y} < {bits}, {x} << ({y} & ({bits} - 1)), 0)",
+    },
     numba="",
 )
 word(
@@ -631,6 +635,10 @@ word(
     c={
         "i": "({T})((uint64_t){y} < {bits} ? {x} >> {y} : ({x} < 0 ? -1 : 0))",
         "u": "({T})((uint64_t){y} < {bits} ? {x} >> {y} : 0)",
+    },
+    triton={
+        "i": "{x} >> tl.where(({y} < 0) | ({y} >= {bits}), {bits} - 1, {y})",
+        "u": "tl.where({y} < {bits}, {x} >> ({y} & ({bits} - 1)), 0)",
     },
     numba="",
 )

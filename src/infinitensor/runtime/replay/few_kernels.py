@@ -47,8 +47,8 @@ HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 """Events that only a `Run` reports."""
 
 
-MOST_TASKS = 64
-"""Tasks of which a program may have: more take the device longer than a run takes the host."""
+MOST_TASKS = 1024
+"""Tasks of which a program may have: a run of more can be stopped."""
 
 
 class KeptTiles(NamedTuple):

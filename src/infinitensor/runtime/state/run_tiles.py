@@ -177,6 +177,7 @@ class Tiles:
                 table.buffers[k] = table.whole = table.in_reach = None
                 table.arrays = list(table.arrays)
                 table.arrays[k] = None
+                table.without_windows()
             self.pieces.pop(self.program.slot_pieces.get(old, -1), None)
             tile = self.directory.leave_slot(old)
             if tile >= 0:

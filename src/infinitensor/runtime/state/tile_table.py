@@ -32,6 +32,10 @@ class TableForm:
 _forms: WeakValueDictionary[Any, TableForm] = WeakValueDictionary()
 
 
+MOST_WINDOWS = 8
+"""Parts that a table remembers."""
+
+
 class TileTable:
     """Which buffer holds each tile; the one owner of those buffers.
 
@@ -43,6 +47,7 @@ class TileTable:
         "_device_bytes",
         "_form",
         "_strides",
+        "_windows",
         "arrays",
         "buffers",
         "dtype",
@@ -88,6 +93,8 @@ class TileTable:
         self._device_bytes: dict[int, int] | None = None
         self._form: TableForm | None = None
         self._strides: Any = None
+        self._windows: dict[Box, TileTable] | None = None
+        """Parts of it that a repeated program sees, as they were made the first time."""
         self.in_reach: np.ndarray | None = None if partly else whole
         """All of it as one NumPy array, where the interpreter may touch single elements."""
         if whole is None and not partly and len(arrays) == 1 and isinstance(arrays[0], np.ndarray):
@@ -238,7 +245,25 @@ class TileTable:
         return TileTable(layout, self.dtype, self.buffers, [array[:n]])
 
     def window(self, box: Box) -> TileTable:
-        """A part of it, as views of its tiles: no copy."""
+        """A part of it, as views of its tiles: no copy. What is in memory remembers the last few.
+
+        They go with its tiles: a program that is repeated sees the same parts of the same tables.
+        """
+        known = self._windows
+        if known is not None and (seen := known.get(box)) is not None:
+            return seen
+        seen = self._window(box)
+        if not self.layout.is_in_lower_tier:
+            if known is None or len(known) >= MOST_WINDOWS:
+                known = self._windows = {}
+            known[box] = seen
+        return seen
+
+    def without_windows(self) -> None:
+        """Remember no part of it: its memory is given to others."""
+        self._windows = None
+
+    def _window(self, box: Box) -> TileTable:
         layout = self.layout
         touched = tiles_over(layout.cuts, box)
         cuts = tuple(

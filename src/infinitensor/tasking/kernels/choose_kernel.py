@@ -17,7 +17,7 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend import blas
 from infinitensor.ops.forms.fold_order import has_short_rows, is_short, line_axes
-from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial
+from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, namespace
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Input, Unsupported
@@ -603,8 +603,15 @@ def reduce_kernel(node: Node, plan: GroupPlan, device_kind: str, parts_out: bool
     partial = lower_partial(node.op, node.call, device_kind, plan.leaves)
     finish = lower_finish(node.op, node.call, device_kind)
     boxes = piece_boxes(plan.cuts, node.call.form.inputs[0], ()) if node.op.located else None
+    at_once = node.op.at_once.get(device_kind) if is_whole(node, plan, parts_out) else None
+    params, contracted = dict(node.call.params), reduced_axes(node)
 
     def run(tile: Any, outs: Sequence[Any], i: int) -> None:
+        if at_once is not None and 0 not in tile.shape:
+            axes = tuple([axis + tile.ndim for axis in contracted])
+            kept = [n for axis, n in enumerate(tile.shape) if axis not in axes]
+            if at_once(namespace(device_kind), tile, axes, outs[0].reshape(kept), **params):
+                return
         at = None
         if boxes is not None:
             at = At((), (tuple((lo, hi) for lo, hi in boxes[i].tolist()),))

@@ -8,17 +8,16 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cache
-from math import prod
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from infinitensor.config import config
-from infinitensor.dtypes import to_torch
+from infinitensor.dtypes import kind_of, to_torch
 from infinitensor.ir.op import At
 from infinitensor.ir.region import piece_boxes
 from infinitensor.jit import picker
 from infinitensor.ops.backend.compile_beside import can_start
+from infinitensor.ops.forms.reduction import COUNTED
 from infinitensor.ops.table.numpy_kernels import lower_finish
 from infinitensor.tasking.c.expressions import GroupStep, Input, Unsupported
 from infinitensor.tasking.c.fold_loops import KINDS as KINDS_IN_C
@@ -36,6 +35,8 @@ from infinitensor.tasking.triton.triton_source import Group
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
+
     from infinitensor.ir.graph import Graph, Node
     from infinitensor.ir.mesh import Target
     from infinitensor.ir.plan import GroupPlan
@@ -45,9 +46,8 @@ if TYPE_CHECKING:
 
     Run = Callable[[list[Any], list[Any], int], None]
 
-KINDS = {op: kind for op, kind in KINDS_IN_C.items() if not kind.startswith("arg")}
-KINDS |= {kind: kind for kind in ("prod", "any", "all")}
-"""Reductions that are generated, and what they hold: those of C but for places, and some more."""
+KINDS = KINDS_IN_C | {kind: kind for kind in ("prod", "any", "all")}
+"""Reductions that are generated, and what they hold: those of C and some more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,15 +233,24 @@ def may_generate(node: Node, device_kind: str) -> bool:
     )
 
 
-def reduction_of(node: Node, source: tuple[str, int]) -> Reduction:
-    """The accumulators of a reduction while it runs."""
+def reduction_of(node: Node, source: tuple[str, int], ends: bool = False) -> Reduction:
+    """The accumulators of a reduction while it runs; `ends`: and what the result is of them."""
     kind = KINDS.get(node.op.name)
     if kind is None:
         raise Unsupported(node.op.name)
-    dtype = np.dtype(np.int64) if kind == "count" else dict(node.call.params)["dtype"]
+    params, finds = dict(node.call.params), kind in ("argmin", "argmax")
+    if finds and not ends:
+        raise Unsupported("places in a part")
+    dtype = node.call.parts[0] if finds or kind == "count" else params["dtype"]
     if dtype.kind == "c" or (dtype.kind == "b" and kind not in ("any", "all")):
         raise Unsupported(f"{kind} of {dtype}")
-    return Reduction(kind, source, dtype)
+    if finds:
+        return Reduction(kind, source, dtype, "where")
+    made = node.call.outs[0].dtype
+    ddof = float(params.get("ddof", 0.0))
+    if not ends or node.op.name not in COUNTED or kind_of(made) != "f" or not isfinite(ddof):
+        return Reduction(kind, source, dtype)
+    return Reduction(kind, source, dtype, node.op.name, ddof)
 
 
 class ReducedRun:
@@ -321,7 +330,9 @@ def reduced_run(
     reduced = tuple(a for a, label in enumerate(labels) if label in node.call.form.contracted)
     try:
         made = assembled(graph, externals, steps, sources)
-        reductions = [reduction_of(n, name) for n, name in zip(nodes, made.names, strict=True)]
+        reductions = [
+            reduction_of(n, name, not parts_out) for n, name in zip(nodes, made.names, strict=True)
+        ]
         cut = _cut_of(node, plan, reduced, all(r.is_exact for r in reductions))
         kernel = ReduceKernel(made.group, reductions, reduced, cut)
     except Unsupported:
@@ -357,8 +368,9 @@ def _end(node: Node, reduction: Reduction, parts_out: bool) -> tuple[int, Any, A
     """(number of outputs, memory for what is held, how that becomes the outputs)."""
     dtypes = node.call.parts or tuple(spec.dtype for spec in node.call.outs)
     finish = None if parts_out else lower_finish(node.op, node.call, "cuda")
-    straight = reduction.kind != "moments" and (parts_out or node.op.finish is None)
-    straight = straight and node.call.outs[0].dtype == dtypes[0]
+    # the kernel itself casts what it stores
+    is_result = bool(reduction.end) or (reduction.kind != "moments" and node.op.finish is None)
+    straight = is_result or (parts_out and reduction.kind != "moments")
 
     def make(left: tuple[int, ...], outs: Sequence[Any], device: Any) -> Sequence[Any]:
         import torch

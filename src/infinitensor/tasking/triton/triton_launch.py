@@ -417,7 +417,7 @@ def _chunked(
         sizes.append(rows[0])
         walked.append(across[0])
     steps = [axis[1][a] for a in range(group.n_arrays) for axis in walked]
-    source = chunk_source(group, reductions, height, width, wide, split, even)
+    source = chunk_source(group, reductions, height, width, wide, split, even, n_parts == 1)
     chunks = Launch(
         source,
         outer[0] * -(-columns[0] // width) * n_parts,
@@ -433,8 +433,8 @@ def _chunked(
         width = min(power_above(columns[0]), max(PROGRAM_LANES // height, 1))
         n_groups = -(-n_parts // height)
         n_programs = outer[0] * n_groups * -(-columns[0] // width)
-        source = merge_source(reductions, height, width)
-        merges.append(Launch(source, n_programs, [columns[0], n_parts]))
+        source = merge_source(reductions, height, width, n_groups == 1, group.fused)
+        merges.append(Launch(source, n_programs, [columns[0], n_parts, n_rows]))
         n_parts = n_groups
     places = []
     n_bytes = 0

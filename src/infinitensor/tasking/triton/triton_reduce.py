@@ -16,7 +16,15 @@ import numpy as np
 from infinitensor.dtypes import kind_of
 from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import Unsupported
-from infinitensor.tasking.triton.triton_source import HEADER, cast, function, text_over, type_of
+from infinitensor.tasking.triton.triton_division import Division
+from infinitensor.tasking.triton.triton_source import (
+    HEADER,
+    Writer,
+    cast,
+    function,
+    text_over,
+    type_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +43,18 @@ def merge_moments(n_a, mean_a, m2_a, n_b, mean_b, m2_b):
     return n, tl.where(n_a == 0, mean_b, mean), tl.where(n_a == 0, m2_b, m2)
 
 """
+_PLACES = """\
+@triton.jit
+def {name}(a, i, b, j):
+    beats = (b {mark} a) | ((b != b) & (a == a))
+    same = (b == a) | ((b != b) & (a != a))
+    take = beats | (same & (j < i))
+    return tl.where(take, b, a), tl.where(take, j, i)
+
+"""
+"""NaN is best, then the better value, then the first."""
+NOWHERE = 1 << 62
+"""The place of an identity: behind all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +62,14 @@ class Reduction:
     """One reduction of a group: of what (an input or a step), and in which dtype it adds up."""
 
     kind: str
-    """sum, prod, min, max, any, all, count or moments (mean and squared distances from it)."""
+    """sum, prod, min, max, any, all, count, moments (mean and squared distances from it), argmin or
+    argmax (the best value and the first place of it)."""
     source: tuple[str, int]
     dtype: np.dtype[Any]
+    end: str = ""
+    """ "mean", "var", "std" or "where": what the last kernel makes of a sum, of moments, or of a
+    place; else what is held is the result."""
+    ddof: float = 0.0
 
     @property
     def held(self) -> tuple[np.dtype[Any], ...]:
@@ -53,7 +78,12 @@ class Reduction:
             return (np.dtype(np.int32),)
         if self.kind == "moments":
             return (np.dtype(np.float64), self.dtype, self.dtype)
-        return (self.dtype,)
+        return (self.dtype, np.dtype(np.int64)) if self.finds else (self.dtype,)
+
+    @property
+    def finds(self) -> bool:
+        """Whether it finds a place."""
+        return self.kind in ("argmin", "argmax")
 
     @property
     def is_exact(self) -> bool:
@@ -61,8 +91,8 @@ class Reduction:
         return self.kind not in ("sum", "prod", "moments") or self.dtype.kind in "biu"
 
     def identity(self) -> str:
-        """The identity of the merge."""
-        kind, dtype = self.kind, self.dtype
+        """The identity of the merge; of places, that of their values."""
+        kind, dtype = self.kind.removeprefix("arg"), self.dtype
         if kind in ("min", "max"):
             if kind_of(dtype) == "f":
                 return f'float("{"inf" if kind == "min" else "-inf"}")'
@@ -78,6 +108,8 @@ class Reduction:
         """The function that merges two partial results."""
         if self.kind == "moments":
             return _MOMENTS
+        if self.finds:
+            return _PLACES.format(name=self.name, mark=">" if self.kind == "argmax" else "<")
         if self.kind in ("min", "max"):
             word = WORDS["maximum" if self.kind == "max" else "minimum"]
             text = text_over(word, ("a", "b"), self.dtype)
@@ -97,7 +129,8 @@ def _tree(reduction: Reduction, names: list[str], rows: int, columns: int) -> li
     """Rows of a block merged to one, in the same order whatever the block's layout."""
     together = ", ".join(names)
     if reduction.is_exact:
-        return [f"{together} = tl.reduce({together}, 0, {reduction.name})"]
+        given = together if len(names) == 1 else f"({together})"
+        return [f"{together} = tl.reduce({given}, 0, {reduction.name})"]
     lines = []
     while rows > 1:
         rows //= 2
@@ -109,7 +142,9 @@ def _tree(reduction: Reduction, names: list[str], rows: int, columns: int) -> li
 
 def _held_names(k: int, reduction: Reduction) -> list[str]:
     """Names of what a program holds of a reduction."""
-    return [f"n{k}", f"m{k}", f"q{k}"] if reduction.kind == "moments" else [f"a{k}"]
+    if reduction.kind == "moments":
+        return [f"n{k}", f"m{k}", f"q{k}"]
+    return [f"a{k}", f"i{k}"] if reduction.finds else [f"a{k}"]
 
 
 def chunk_source(
@@ -120,11 +155,12 @@ def chunk_source(
     wide: bool,
     split: bool = False,
     even: bool = True,
+    last: bool = False,
 ) -> str:
     """The kernel that reduces chunks in blocks of `rows` by `columns` lanes.
 
     `split`: rows are those of two axes, `inner_rows` of them side by side. `even`: as in
-    `function`.
+    `function`. `last`: no other kernel follows, so it makes the results.
     """
     lines = [
         f"pid = tl.program_id(0){'.to(tl.int64)' if wide else ''}",
@@ -167,7 +203,7 @@ def chunk_source(
         lines += ["if full < last:", "    row = full", *(f"    {line}" for line in masked)]
     lines += _end_lines(reductions, rows)
     lines.append("place = (outer * n_parts + part) * n_columns + c1")
-    outs = _merge_lines(reductions, rows, columns, lines)
+    outs = _merge_lines(reductions, rows, columns, lines, last, group.fused)
     steps = [f"s{a}_{d}" for a in range(group.n_arrays) for d in range(4 if split else 3)]
     sizes = ["n_rows", "n_columns", "leaf_rows", "chunk_rows", "n_chunks", "n_parts"]
     sizes += ["inner_rows"] * split
@@ -181,28 +217,65 @@ def _functions(reductions: Sequence[Reduction]) -> str:
 
 
 def _merge_lines(
-    reductions: Sequence[Reduction], rows: int, columns: int, lines: list[str]
+    reductions: Sequence[Reduction],
+    rows: int,
+    columns: int,
+    lines: list[str],
+    last: bool,
+    fused: bool,
 ) -> list[str]:
     """Rows of lanes become one, which is stored at `place`; names of where to."""
     outs = []
     for k, reduction in enumerate(reductions):
         names = _held_names(k, reduction)
         lines += _tree(reduction, names, rows, columns)
+        if last and reduction.end:
+            is_place = reduction.end == "where"
+            names = [f"i{k}" if is_place else _result_name(k, reduction, fused, lines)]
         for name in names:
             lines.append(f"tl.store(out_{name} + place, {name}, mask=c1 < n_columns)")
             outs.append(f"out_{name}")
     return outs
 
 
+def _result_name(k: int, reduction: Reduction, fused: bool, lines: list[str]) -> str:
+    """A name for what becomes of what is held in the end."""
+    writer = Writer(Division.FUSED if fused else Division.EXACT, f"z{k}_")
+    if reduction.end == "mean":  # as torch divides by a number: it multiplies by its inverse
+        dtype = reduction.dtype if kind_of(reduction.dtype) == "f" else np.dtype(np.float64)
+        total = writer.cast(f"a{k}", reduction.dtype, dtype)
+        n = writer.let(f"tl.cast(n_rows, {type_of(dtype)})")
+        one = writer.let(f"tl.full((), 1.0, {type_of(dtype)})")
+        name = writer.let(f"{total} * {writer.word(WORDS['divide'], [one, n], dtype)}")
+    else:
+        degrees = writer.let(f"tl.maximum(n{k} - {reduction.ddof!r}, 0.0)")
+        degrees = writer.let(f"tl.cast({degrees}, {type_of(reduction.dtype)})")
+        name = writer.word(WORDS["divide"], [f"q{k}", degrees], reduction.dtype)
+    if reduction.end == "std":
+        name = writer.word(WORDS["sqrt"], [name], reduction.dtype)
+    lines += writer.lines
+    return name
+
+
 def _begin_lines(reductions: Sequence[Reduction], rows: int, columns: int) -> list[str]:
     """The state of lanes before the first row."""
     lines = []
     for k, reduction in enumerate(reductions):
-        name = type_of(reduction.held[-1])
-        made = f"tl.full(({rows}, {columns}), {reduction.identity()}, {name})"
-        held = [f"m{k}", f"q{k}"] if reduction.kind == "moments" else [f"a{k}"]
-        lines += [f"{one} = {made}" for one in held]
+        begin = _begin_of(reduction)
+        for name, value, dtype in zip(
+            _held_names(k, reduction), begin, reduction.held, strict=True
+        ):
+            if value:
+                lines.append(f"{name} = tl.full(({rows}, {columns}), {value}, {type_of(dtype)})")
     return lines
+
+
+def _begin_of(reduction: Reduction) -> list[str]:
+    """What each of what is held is where there is nothing; empty: it is counted in the end."""
+    identity = reduction.identity()
+    if reduction.kind == "moments":
+        return ["", identity, identity]
+    return [identity, str(NOWHERE)] if reduction.finds else [identity]
 
 
 def _steps(
@@ -232,6 +305,12 @@ def _take_lines(k: int, reduction: Reduction, mask: str) -> list[str]:
     if reduction.kind == "moments":
         sums = {f"m{k}": f"m{k} + d{k}", f"q{k}": f"q{k} + d{k} * d{k}"}
         lines = [f"d{k} = v{k} - k{k}"]
+    elif reduction.finds:
+        found = (
+            f"{reduction.name}(a{k}, i{k}, v{k}, tl.broadcast_to(here, a{k}.shape).to(tl.int64))"
+        )
+        lines = [f"b{k}, j{k} = {found}"]
+        sums = {f"a{k}": f"b{k}", f"i{k}": f"j{k}"}
     else:
         sums, lines = {f"a{k}": f"{reduction.name}(a{k}, v{k})"}, []
     for name, text in sums.items():
@@ -255,8 +334,17 @@ def _end_lines(reductions: Sequence[Reduction], rows: int) -> list[str]:
     return lines
 
 
-def merge_source(reductions: Sequence[Reduction], rows: int, columns: int) -> str:
-    """The kernel that merges groups of `rows` partial results, neighbours first."""
+def merge_source(
+    reductions: Sequence[Reduction],
+    rows: int,
+    columns: int,
+    last: bool = False,
+    fused: bool = False,
+) -> str:
+    """The kernel that merges groups of `rows` partial results, neighbours first.
+
+    `last`: one group is all of them, and it makes the results; `fused`: as in `Group`.
+    """
     lines = [
         "pid = tl.program_id(0)",
         f"n_blocks = tl.cdiv(n_columns, {columns})",
@@ -271,11 +359,10 @@ def merge_source(reductions: Sequence[Reduction], rows: int, columns: int) -> st
     ]
     ins = []
     for k, reduction in enumerate(reductions):
-        for name in _held_names(k, reduction):
-            lines.append(
-                f"{name} = tl.load(in_{name} + source, mask=mask, other={reduction.identity()})"
-            )
+        for name, value in zip(_held_names(k, reduction), _begin_of(reduction), strict=True):
+            other = value or reduction.identity()
+            lines.append(f"{name} = tl.load(in_{name} + source, mask=mask, other={other})")
             ins.append(f"in_{name}")
-    outs = _merge_lines(reductions, rows, columns, lines)
-    arguments = [*ins, *outs, "n_columns", "n_parts"]
+    outs = _merge_lines(reductions, rows, columns, lines, last, fused)
+    arguments = [*ins, *outs, "n_columns", "n_parts", "n_rows"]
     return HEADER + _functions(reductions) + function("merged", arguments, lines)

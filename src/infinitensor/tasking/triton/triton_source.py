@@ -192,7 +192,7 @@ def text_over(
         raise Unsupported(f"{word.name} of {dtype}")
     if dtype == SINGLE:
         form = text_of(word, how) or form
-    return form.format(**dict(zip("xyz", names, strict=False)))
+    return form.format(**dict(zip("xyz", names, strict=False)), bits=8 * dtype.itemsize)
 
 
 # --- kernels ----------------------------------------------------------------------------------
