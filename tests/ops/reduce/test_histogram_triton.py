@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiled import compiles, needs_triton
 from tests.triton_in_numpy import triton_in_numpy
 
 import infinitensor as it
@@ -35,7 +37,7 @@ def test_counts_and_ends_are_numpys(
     counts, ends = found
     np.testing.assert_array_equal(counts, np.bincount(x[(x >= 0) & (x < n)], minlength=n))
     assert ends.tolist() == [x.min(), x.max()]
-    assert len(launches) == 1
+    assert len(launches) == 2
 
 
 def test_the_farthest_integers_are_ends(launches: list[Any]) -> None:
@@ -57,6 +59,125 @@ def test_programs_take_several_blocks_where_there_are_many(
     assert found is not None
     np.testing.assert_array_equal(found[0], np.bincount(x)[:500])
     assert launches[0].grid[0] == 3
+
+
+DTYPES = ["float16", "float32", "float64", "int64", "uint8", "int32", "bool"]
+
+
+def _numbers(rng: np.random.Generator, dtype: str, size: int) -> np.ndarray:
+    """Of all powers that a dtype has, of either sign."""
+    if dtype == "bool":
+        return rng.random(size) < 0.5
+    if not dtype.startswith("float"):
+        ends = np.iinfo(dtype)
+        return rng.integers(ends.min, ends.max, size, dtype, endpoint=True)
+    ends = np.finfo(dtype)
+    powers = rng.integers(ends.minexp - ends.nmant, ends.maxexp - 14, size)
+    return np.ldexp(rng.uniform(-1, 1, size), powers).astype(dtype)
+
+
+def _exact_sums(x: np.ndarray, weights: np.ndarray, n: int) -> list[float]:
+    wide = weights.astype(np.float64)
+    return [math.fsum(wide[x == k]) for k in range(n)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "high"), [(7, 7), (300, 290), (3, 9), (0, 3)])
+def test_sums_of_weights_are_exact_but_for_a_rounding(
+    launches: list[Any], dtype: str, n: int, high: int
+) -> None:
+    """Those that nearly cancel too; and torch makes the same bits."""
+    rng = np.random.default_rng(n)
+    x = rng.integers(-1, high, LEAST + 999)
+    weights = _numbers(rng, dtype, len(x))
+    if weights.dtype.kind == "f":
+        weights[1 : LEAST // 2 : 2], x[1 : LEAST // 2 : 2] = -weights[:LEAST:4], x[:LEAST:4]
+    given = torch.from_numpy(x), torch.from_numpy(weights), n
+    limbs = histogram_triton.limbs_for(*given[1:])
+    assert limbs is not None
+    found = histogram_triton.weigh_values(*given, limbs)
+    assert found is not None
+    np.testing.assert_allclose(found[0], _exact_sums(x, weights, n), rtol=4e-16, atol=0)
+    assert found[1].tolist() == [x.min(), x.max()]
+    assert len(launches) == 2
+    torch.testing.assert_close(
+        histogram_triton.weigh_eagerly(*given, limbs), found[0], rtol=0, atol=0
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_with_numbers_that_are_not_finite_are_numpys(launches: list[Any], dtype: str) -> None:
+    x = np.arange(LEAST) % 8
+    weights = np.ones(LEAST, dtype)
+    weights[[0, 1, 2, 3, 11, 4]] = np.nan, np.inf, -np.inf, np.inf, -np.inf, -np.nan
+    weights[[5, 13, 6, 14]] = *[np.finfo(dtype).max] * 2, *[np.finfo(dtype).smallest_subnormal] * 2
+    given = torch.from_numpy(x), torch.from_numpy(weights), 8
+    limbs = histogram_triton.limbs_for(*given[1:])
+    assert limbs is not None
+    found = histogram_triton.weigh_values(*given, limbs)
+    assert found is not None
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found[0], np.bincount(x, weights))
+    eagerly = histogram_triton.weigh_eagerly(*given, limbs)
+    np.testing.assert_array_equal(eagerly, found[0])
+
+
+def test_the_smallest_and_the_largest_sums_are_rounded_as_others(launches: list[Any]) -> None:
+    x, weights = np.zeros(LEAST, np.int64), np.zeros(LEAST)
+    x[LEAST // 2 :] = 1
+    weights[:3], weights[-2:] = 5e-324, np.finfo(float).max / 2
+    weights[5:9] = 1e300, 1e-300, -1e300, 1e-320
+    given = torch.from_numpy(x), torch.from_numpy(weights), 2
+    limbs = histogram_triton.limbs_for(*given[1:])
+    assert limbs is not None
+    found = histogram_triton.weigh_values(*given, limbs)
+    assert found is not None
+    assert found[0].tolist() == [math.fsum(weights[: LEAST // 2]), np.finfo(float).max]
+
+
+def test_few_weights_complex_ones_and_many_sums_have_no_limbs() -> None:
+    weights = torch.zeros(LEAST)
+    assert histogram_triton.limbs_for(weights, 9) is not None
+    assert histogram_triton.limbs_for(weights[1:], 9) is None
+    assert histogram_triton.limbs_for(weights.to(torch.complex64), 9) is None
+    assert histogram_triton.limbs_for(weights, 1 << 20) is None
+    most = histogram_triton.most_sum_bytes(1 << 20, LEAST)
+    assert most == 8 * (histogram_triton.SUM_PLACES + 16 * LEAST)
+    assert histogram_triton.most_sum_bytes(9, LEAST - 1) == 0
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "int32", "bool"])
+def test_kernels_of_sums_compile(dtype: str) -> None:
+    kind, whole = getattr(torch, dtype), torch.int64
+    x, weights = torch.zeros(LEAST, dtype=whole), torch.zeros(LEAST, dtype=kind)
+    limbs = histogram_triton.limbs_for(weights, 300)
+    assert limbs is not None
+    shape = (LEAST, 300, 256, histogram_triton.n_places_of(300))
+    launch = histogram_triton._weights_launch(shape, (x, weights))
+    assert compiles(launch, [whole, kind, whole, whole])
+    finish = histogram_triton._finish_launch((300, 256, 4140, 4, 16, *limbs), ())
+    assert compiles(finish, [whole, whole, torch.float64, whole])
+
+
+@needs_triton
+@pytest.mark.parametrize("n", [7, 300, 5000])
+def test_kernels_of_counts_compile(n: int) -> None:
+    x, counts = torch.zeros(LEAST, dtype=torch.int64), torch.zeros((4, n), dtype=torch.int64)
+    launch = histogram_triton._values_launch((LEAST, n), (x, counts, x))
+    assert compiles(launch, [torch.int64] * 3)
+    launch = histogram_triton._bins_launch((LEAST, n), (x, x, counts))
+    assert compiles(launch, [torch.float32, torch.float64, torch.int64])
+
+
+@pytest.mark.parametrize("n", [5, 900])
+def test_bins_that_are_not_of_one_width_are_looked_for(launches: list[Any], n: int) -> None:
+    """Edges of few bits are such: some are equal. Others are far from where they are expected."""
+    x = np.random.default_rng(n).normal(size=LEAST)
+    even = np.linspace(-2, 2, n + 1).astype(np.float16).astype(np.float64)
+    for edges in (even, np.sort(np.append(x[: n - 1], [-9.0, 9.0]))):
+        found = histogram_triton.count_bins(torch.from_numpy(x), torch.from_numpy(edges))
+        np.testing.assert_array_equal(found, np.histogram(x, edges)[0])
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 300])

@@ -18,6 +18,7 @@ from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import gather_form, is_empty
+from infinitensor.ops.move import scatter_triton
 from infinitensor.ops.move.take import check_bounds, check_selection, checked_index, selected_shape
 from infinitensor.ops.sorting.sort import pieces, run_hull
 from infinitensor.ops.table.registry import Array, op, program
@@ -64,6 +65,9 @@ def _scatter_kernel(
             checked_index(xp, i.reshape(-1), n, axis)
         return
     ndim = index[0].ndim
+    are_kernels = xp is not np and _has_kernels(value, index, out, at, axes, position, mode, sizes)
+    if are_kernels and scatter_triton.write(value, index, sizes, position, out, mode):
+        return
     rows = xp.moveaxis(value, tuple(range(position, position + ndim)), tuple(range(ndim)))
     target = xp.moveaxis(out, axes, tuple(range(len(axes))))
     if xp is np:
@@ -76,10 +80,30 @@ def _scatter_kernel(
     ]
     where, inside = _within(flats, [at.outputs[0][axis] for axis in axes], sizes)
     rows = rows.reshape(len(flats[0]), *rows.shape[ndim:])
-    if mode == "set" or (mode == "add" and rows.dtype == out.dtype):
+    # what kernels will add one after another is not added in another order before
+    in_rounds = are_kernels and mode == "add" and out.is_floating_point()
+    if mode == "set" or (mode == "add" and rows.dtype == out.dtype and not in_rounds):
         _write_torch(as_signed(target), where, as_signed(rows.to(out.dtype))[inside], mode)
     else:
         _apply_torch(target, where, rows[inside], mode, loop)
+
+
+def _has_kernels(
+    value: Any,
+    index: Sequence[Any],
+    out: Any,
+    at: At,
+    axes: tuple[int, ...],
+    position: int,
+    mode: str,
+    sizes: tuple[int, ...],
+) -> bool:
+    """Whether generated kernels write these entries: axes are neighbours, and whole in the tile."""
+    are_neighbours = axes == tuple(range(position, position + len(axes)))
+    if not are_neighbours or 0 in (*out.shape, *value.shape):
+        return False
+    are_whole = all(at.outputs[0][k] == (0, n) for k, n in zip(axes, sizes, strict=True))
+    return are_whole and scatter_triton.can_write(value, index, sizes, out, mode)
 
 
 def _within(
@@ -286,6 +310,7 @@ def _on_gpu(ins: Sequence[Spec], out: Spec, k: int) -> int:
     return (
         7 * sum(spec.n_bytes + spec.n_elements for spec in ins[-1 - k : -1])
         + 6 * ins[-1].n_elements * max(ins[-1].dtype.itemsize, out.dtype.itemsize)
+        + 4 * scatter_triton.PLACES_OF_ENTRY * ins[-2].n_elements
         + 256
     )
 

@@ -77,7 +77,7 @@ def taken(
     tl.store(out + (outer * n_index + row) * width + column, values, mask=inside)
 """
 
-_PLACE = """\
+PLACE = """\
     i{k} = tl.load(index{k} + row, mask=is_row, other=0).to(tl.int64)
     i{k} = tl.where(i{k} < 0, i{k} + n{k}, i{k})
     is_wrong{k} = (i{k} < 0) | (i{k} >= n{k})
@@ -94,7 +94,7 @@ def _take_source(n_indices: int) -> str:
         _TAKE.format(
             indices=", ".join(f"index{k}" for k in ks),
             sizes=", ".join(f"n{k}" for k in ks),
-            places="".join(_PLACE.format(k=k) for k in ks),
+            places="".join(PLACE.format(k=k) for k in ks),
         )
     )
 
@@ -120,18 +120,18 @@ _take = Launches(_take_launch)
 def wrap(index: Any, n: int) -> Any:
     """Indices into an axis of `n` as they are from 0 to n - 1; that all were in range is seen later
     (`lane.checks`). None, and nothing done, where that is left to torch."""
-    if not _can_read([index]) or index.numel() < LEAST_TAKEN_ELEMENTS:
+    if not can_read([index]) or index.numel() < LEAST_TAKEN_ELEMENTS:
         return None
     flag, out = Flag(), torch.empty(index.shape, dtype=torch.int64, device=index.device)
     tiles = (index, out, flag.tile)
-    return out if _has_started(_wrap.get((index.numel(), n), tiles), tiles, flag) else None
+    return out if has_started(_wrap.get((index.numel(), n), tiles), tiles, flag) else None
 
 
 def take(x: Any, index: Sequence[Any], sizes: Sequence[int], position: int, out: Any) -> bool:
     """x[:, ..., index, ...] into `out`, by index arrays of neighbouring axes from `position` on;
     that they were in range is seen later. False, and nothing done, where torch has to.
     """
-    if out.numel() < LEAST_TAKEN_ELEMENTS or not _can_read(index):
+    if out.numel() < LEAST_TAKEN_ELEMENTS or not can_read(index):
         return False
     if not (x.is_contiguous() and out.is_contiguous()):
         return False
@@ -141,10 +141,10 @@ def take(x: Any, index: Sequence[Any], sizes: Sequence[int], position: int, out:
     flag = Flag()
     tiles = (x.reshape(-1).view(whole), out.reshape(-1).view(whole), flag.tile, *index)
     kind = (prod(x.shape[:position]), index[0].numel(), width, *sizes)
-    return _has_started(_take.get(kind, tiles), tiles, flag)
+    return has_started(_take.get(kind, tiles), tiles, flag)
 
 
-def _can_read(index: Sequence[Any]) -> bool:
+def can_read(index: Sequence[Any]) -> bool:
     """Whether kernels know these dtypes, and may go on before they know that indices are right."""
     if lane.checks is None or not index[0].is_cuda or not has_triton():
         return False
@@ -152,7 +152,7 @@ def _can_read(index: Sequence[Any]) -> bool:
     return all(i.dtype in kinds and i.is_contiguous() for i in index)
 
 
-def _has_started(launch: Launch, tiles: Sequence[Any], flag: Flag) -> bool:
+def has_started(launch: Launch, tiles: Sequence[Any], flag: Flag) -> bool:
     """Start a kernel that raises a flag; False until it is compiled."""
     if not can_start(launch, tiles):
         return False

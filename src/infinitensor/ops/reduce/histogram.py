@@ -18,7 +18,14 @@ from infinitensor.events import lane
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.reduction import plain_combine
-from infinitensor.ops.reduce.histogram_triton import count_bins, count_values
+from infinitensor.ops.reduce.histogram_triton import (
+    count_bins,
+    count_values,
+    limbs_for,
+    most_sum_bytes,
+    weigh_eagerly,
+    weigh_values,
+)
 from infinitensor.ops.table.checks import host_values_of, is_on_host
 from infinitensor.ops.table.registry import Array, op, program
 from infinitensor.threads import n_sharing
@@ -93,6 +100,17 @@ def _count_torch(xp: Any, x: Any, n: int) -> Any:
     return number.index_add_(0, x.clamp(-1, n) + 1, one.expand(x.shape))[1:-1]
 
 
+def _sums_torch(xp: Any, x: Any, weights: Any, n: int) -> tuple[Any, Any]:
+    """Sums of weights, and the ends, whose bits depend on shapes and dtypes alone."""
+    limbs = limbs_for(weights, n)
+    if limbs is None:
+        return _add_torch(xp, x, weights, n), xp.stack(xp.aminmax(x))
+    found = weigh_values(x, weights, n, limbs)
+    if found is None:
+        found = weigh_eagerly(x, weights, n, limbs), xp.stack(xp.aminmax(x))
+    return found
+
+
 def _add_torch(xp: Any, x: Any, weights: Any, n: int) -> Any:
     """Sums of weights in one order: of parts of the line, so that sums of few bins are made side
     by side, then of these."""
@@ -102,31 +120,29 @@ def _add_torch(xp: Any, x: Any, weights: Any, n: int) -> Any:
         at = xp.arange(len(x), device=x.device)
         place = place * n_parts + at * n_parts // len(x)
     sums = xp.zeros((n + 2) * n_parts, dtype=xp.float64, device=x.device)
-    sums.index_put_((place,), weights, accumulate=True)
+    sums.index_put_((place,), weights.to(xp.float64), accumulate=True)
     return sums.view(n + 2, n_parts).sum(1)[1:-1]
 
 
 def _sums_kernel(xp: Any, x: Any, weights: Any, axes: Any, n: int) -> tuple[Any, Any]:
     """Sums of the weights of a tile, likewise, and the smallest and the largest value."""
-    is_float = xp is np and weights.dtype == float32
-    name = "sum_weights_float" if is_float else "sum_weights_double"
-    add = loop("histogram", name, x.dtype) if xp is np else None
-    if not is_float:
-        weights = weights.astype(FLOAT, copy=False) if xp is np else weights.to(xp.float64)
+    if xp is not np:
+        return _sums_torch(xp, x, weights, n)
+    is_float = weights.dtype == float32
+    add = loop("histogram", f"sum_weights_{'float' if is_float else 'double'}", x.dtype)
+    weights = weights if is_float else weights.astype(FLOAT, copy=False)
     if add is not None:
         sums, ends = np.zeros(n, FLOAT), np.empty(2, int64)
         add(np.ascontiguousarray(x), x.size, n, sums, np.ascontiguousarray(weights), ends)
         return sums, ends
-    if xp is not np:
-        return _add_torch(xp, x, weights, n), xp.stack(xp.aminmax(x))
     inside = (x >= 0) & (x < n)
     made = np.bincount(x[inside], weights[inside], minlength=n)
     return made.astype(FLOAT), np.stack([x.min(), x.max()])
 
 
 def _weighted_kernel(xp: Any, x: Any, weights: Any, axes: Any, n: int) -> tuple[Any]:
-    if xp is not np:
-        return (_add_torch(xp, x, weights.to(xp.float64), n),)
+    if xp is not np and not len(x):  # which has no ends
+        return (_add_torch(xp, x, weights, n),)
     return _sums_kernel(xp, x, weights, axes, n)[:1]
 
 
@@ -138,6 +154,11 @@ def _count_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, 
 
 def _count_scratch_cuda(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     return 128 * ins[0].n_elements + 32 * int(params["n"]) + (1 << 19)
+
+
+def _sum_scratch_cuda(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    limbs = most_sum_bytes(int(params["n"]), ins[0].n_elements)
+    return _count_scratch_cuda(ins, outs, params) + limbs
 
 
 def _count_cases(rng: Any) -> list[Any]:
@@ -189,7 +210,7 @@ def _weighted_cases(rng: Any) -> list[Any]:
     kernel=_weighted_kernel,
     combine=plain_combine("sum", exact=False),
     scratch_bytes=_count_scratch,
-    scratches={"cuda": _count_scratch_cuda},
+    scratches={"cuda": _sum_scratch_cuda},
     moves=True,
     cost=4.0,
     cases=_weighted_cases,
@@ -236,7 +257,7 @@ def _count_and_ends(x: Spec, n: int, n_threads: int = 1) -> Call:
     kernel=_sums_kernel,
     combine=Combine("sums and ends", _merge_ends, exact=False),
     scratch_bytes=_count_scratch,
-    scratches={"cuda": _count_scratch_cuda},
+    scratches={"cuda": _sum_scratch_cuda},
     moves=True,
     cost=4.0,
     cases=lambda rng: _weighted_cases(rng)[:2],

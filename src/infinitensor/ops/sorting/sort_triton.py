@@ -28,7 +28,7 @@ that the compiler takes seconds for."""
 MOST_PAIRED_ELEMENTS = 24
 """The same for an order of values of 64 bits, whose places are beside them: of 32, the compiler
 takes four times as long."""
-LEAST_SORTED_ELEMENTS = 1 << 12
+LEAST_SORTED_ELEMENTS = 1 << 8
 """Fewer are sorted before a kernel would be compiled."""
 PROGRAM_ELEMENTS = 1024
 """With twice as many, 300 in a line take 1.7 times as long."""
