@@ -147,6 +147,18 @@ def test_large_values_come_from_a_gpu_piece_by_piece(dtype: str) -> None:
 
 
 @pytest.mark.gpu
+def test_torchs_random_numbers_go_on_after_a_recording_that_failed() -> None:
+    (device,) = open_devices("cuda:0")
+    torch.manual_seed(3)
+    wanted = [torch.rand(4, device="cuda").tolist() for _ in range(2)]
+    torch.manual_seed(3)
+    found = [torch.rand(4, device="cuda").tolist()]
+    assert device.record(torch.cuda.synchronize) is None
+    found.append(torch.rand(4, device="cuda").tolist())
+    assert found == wanted
+
+
+@pytest.mark.gpu
 def test_a_gpu_records_again_after_all_recordings_are_gone() -> None:
     """What they make for themselves is in memory that torch takes away after the last of them."""
     (device,) = open_devices("cuda:0")

@@ -294,6 +294,9 @@ class CudaDevice(Device):
                 finally:
                     graph.capture_end()
             except (RuntimeError, AssertionError):
+                # torch's own random numbers stay in what was to be recorded, but for a copy of them
+                own = self._torch.cuda.default_generators[self.gpu.index]
+                own.graphsafe_set_state(own.clone_state())
                 return None
         pool.graphs.add(graph)
         return Recorded(graph, int(self._stream.cuda_stream))

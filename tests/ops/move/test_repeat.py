@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.fake_gpu import fake_gpu
 from tests.ops.against_numpy import agree, refuse
 
 import infinitensor as it
@@ -58,3 +59,20 @@ def test_counts_that_do_not_fit_are_refused_as_by_numpy() -> None:
     refuse(lambda xp, a: xp.repeat(a, np.ones(3), 0), x, match="cannot cast repeats")
     refuse(lambda xp, a: xp.repeat(a, 2, 2), x, match="axis 2")
     refuse(lambda xp, a: xp.tile(a, -1), x, match="negative dimensions")
+
+
+@pytest.mark.parametrize("tiles", [0, 7])
+@pytest.mark.parametrize("dtype", ["f4", "u2", "?"])
+def test_elements_are_repeated_on_a_gpu_whole_and_in_tiles(
+    tiles: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    monkeypatch.setattr(it.config, "tile_elements", tiles)
+    x = (np.arange(60).reshape(3, 5, 4) % 7).astype(dtype)
+    with fake_gpu(), it.init("cuda:0", memory="64MiB"):
+        given = it.asarray(x)
+        for axis in (None, 0, 1, 2):
+            for times in (0, 1, 3):
+                found = it.repeat(given, times, axis=axis).numpy()
+                np.testing.assert_array_equal(found, np.repeat(x, times, axis))

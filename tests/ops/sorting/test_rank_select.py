@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.ops.table_xp import TableXp
+from tests.triton_in_numpy import triton_in_numpy
 
+from infinitensor.ops.sorting import sort_triton
 from infinitensor.ops.sorting.rank_select import MOST_RANKS, _select_kernel, in_parts, of_ranks
 
 RNG = np.random.default_rng(24)
@@ -73,3 +75,16 @@ def test_few_and_many_ranks_are_read_from_lines_that_torch_sorts(n_ranks: int) -
     out = torch.empty((3, n_ranks), dtype=torch.float64)
     _select_kernel(torch, torch.from_numpy(x), out, ranks)
     np.testing.assert_array_equal(out.numpy(), np.sort(x)[:, list(ranks)])
+
+
+def test_lines_that_are_columns_are_brought_together_for_a_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(sort_triton, "can_start", lambda *given: True)
+    x = RNG.normal(size=(38, 50)).astype(np.float32)
+    out = torch.empty((50, 2))
+    with triton_in_numpy(sort_triton) as launches:
+        _select_kernel(torch, torch.from_numpy(x).T, out, (3, 37))
+    np.testing.assert_array_equal(out.numpy(), np.sort(x, 0)[[3, 37]].T)
+    assert len(launches) == 1

@@ -149,6 +149,9 @@ def _repeat_kernel(
     assert source is not None
     lo, hi = at.outputs[0][axis]
     first, last = source[axis]
+    if xp is not np and not ends:
+        _repeat_torch(xp, x, out, axis, (lo, hi, first), repeats)
+        return
     if ends:
         stops = np.minimum(ends[first:last], hi) - lo
     else:
@@ -164,6 +167,19 @@ def _repeat_kernel(
     else:
         at_ = xp.as_tensor(index, device=x.device)
         as_signed(out)[...] = xp.index_select(as_signed(x), axis, at_)
+
+
+def _repeat_torch(
+    xp: Any, x: Any, out: Any, axis: int, span: tuple[int, int, int], repeats: int
+) -> None:
+    """Each element as often as every other; nothing comes from the host."""
+    lo, hi, first = span
+    x, out = as_signed(x), as_signed(out)
+    if lo % repeats or hi % repeats:  # a part of what is repeated
+        index = xp.arange(lo, hi, device=x.device) // repeats - first
+        out[...] = xp.index_select(x, axis, index)
+    else:
+        out.unflatten(axis, (x.shape[axis], repeats))[...] = x.unsqueeze(axis + 1)
 
 
 @op(

@@ -25,15 +25,19 @@ COUNT_PROGRAMS = 1024
 SPREAD_COUNTS = 1 << 15
 """Places in memory over which additions of many values are spread."""
 MOST_COPIES = 32
-LOW_COUNTS = 256
+LOW_COUNTS = 1024
 """Integers below it are counted in registers."""
-SUM_COPIES = 16
-"""Of the limbs of so many low integers, of which there are often many."""
-SUM_PLACES = 1 << 19
-"""Limbs that a line of any length may have, and how many for each of its values besides."""
+LOW_SUMS = 1024
+"""Integers below it, of which there are often many, have several copies of their sums."""
+SUM_PLACES = 1 << 21
+"""Limbs that copies may have, and sums of a line of any length."""
 SUM_PLACES_OF_VALUE = 16
-FINISH_ELEMENTS = 256
-"""That a program adds up at a time."""
+"""More limbs that sums may have for each value."""
+VALUES_OF_COPY = 1 << 12
+"""For fewer a copy takes longer than it saves."""
+FINISH_ELEMENTS = 128
+"""That a program adds up."""
+FOLD_ELEMENTS = 512
 MOST, LEAST = (1 << 63) - 1, -(1 << 63)
 MOST_DIGIT = (1 << 32) - 1
 
@@ -87,20 +91,31 @@ _BINS = f"""\
 def bins_counted(
     x, edges, counts, n_values, n, n_steps,
     LOW: tl.constexpr, HAS_MORE: tl.constexpr, COPIES: tl.constexpr, HALF: tl.constexpr,
-    HALVES: tl.constexpr, BLOCK: tl.constexpr,
+    HALVES: tl.constexpr, EDGES: tl.constexpr, SLACK: tl.constexpr, BLOCK: tl.constexpr,
 ):
 {_BEGIN}\
     begin, end = tl.load(edges), tl.load(edges + n)
     bins_of_one = n / (end - begin)
+    slack = tl.zeros((EDGES,), tl.float64)
+    for lowest in range(0, n, EDGES):
+        k = lowest + tl.arange(0, EDGES)
+        edge = tl.load(edges + k, mask=k < n, other=0)
+        away = tl.abs((edge - begin) * bins_of_one - k.to(tl.float64))
+        slack = tl.maximum(slack, tl.where((k >= n) | (away < 1), tl.where(k < n, away, 0), 1))
+    slack = 2 * tl.max(slack, 0) + n * SLACK
     for step in range(n_steps):
         at = first + step * BLOCK
         inside = at < n_values
         number = tl.load(x + at, mask=inside, other=0).to(tl.float64)
         is_within = inside & (number >= begin) & (number <= end)
-        value = ((tl.where(is_within, number, begin) - begin) * bins_of_one).to(tl.int32)
-        value = tl.minimum(tl.maximum(value, 0), n - 1)
-        is_less = is_within & (number < tl.load(edges + value))
-        is_more = is_within & (value < n - 1) & (number >= tl.load(edges + value + 1))
+        scaled = (tl.where(is_within, number, begin) - begin) * bins_of_one
+        value = tl.minimum(tl.maximum(scaled.to(tl.int32), 0), n - 1)
+        beyond = scaled - value.to(tl.float64)
+        is_clear = (beyond > slack) & (beyond < 1 - slack)
+        is_near = is_within & (is_clear == 0)
+        is_less = is_near & (number < tl.load(edges + value, mask=is_near, other=0))
+        next_edge = tl.load(edges + value + 1, mask=is_near, other=0)
+        is_more = is_near & (value < n - 1) & (number >= next_edge)
         value = value - is_less.to(tl.int32) + is_more.to(tl.int32)
         is_far = is_less & (number < tl.load(edges + value, mask=is_less, other=0))
         next_edge = tl.load(edges + value + 1, mask=is_more, other=0)
@@ -117,8 +132,8 @@ _WEIGHTS = f"""\
 @triton.jit
 def values_weighed(
     x, weights, sums, parts, n_values, n, n_low, n_places, n_steps,
-    FIRST: tl.constexpr, LIMBS: tl.constexpr, COPIES: tl.constexpr, MOST: tl.constexpr,
-    BLOCK: tl.constexpr,
+    FIRST: tl.constexpr, LIMBS: tl.constexpr, BITS: tl.constexpr, COPIES: tl.constexpr,
+    MOST: tl.constexpr, BLOCK: tl.constexpr,
 ):
     first = tl.program_id(0).to(tl.int64) * n_steps * BLOCK + tl.arange(0, BLOCK)
     copy = tl.program_id(0) % COPIES
@@ -141,29 +156,44 @@ def values_weighed(
             is_counted = is_counted & is_finite
             digits = tl.where(power > 0, digits | (1 << 52), digits)
             power = tl.maximum(power - FIRST, 1) - 1
-            shift = power & 31
-            low_part = (digits & 0xFFFFFFFF) << shift
-            high_part = (low_part >> 32) + ((digits >> 32) << shift)
-            at_limb = (power >> 5) * n_places + place
             sign = tl.where(bits < 0, -1, 1).to(tl.int64)
-            part = low_part & 0xFFFFFFFF
-            tl.atomic_add(
-                sums + at_limb, part * sign, mask=is_counted & (part != 0), sem="relaxed"
-            )
-            part = high_part & 0xFFFFFFFF
-            tl.atomic_add(
-                sums + at_limb + n_places, part * sign, mask=is_counted & (part != 0), sem="relaxed"
-            )
-            part = high_part >> 32
-            tl.atomic_add(
-                sums + at_limb + 2 * n_places, part * sign, mask=is_counted & (part != 0),
-                sem="relaxed",
-            )
+            if BITS == 8:
+                at_limb = (power >> 3) * n_places + place
+                part = (digits >> 29) << (power & 7)
+                is_counted = is_counted & (part != 0)
+                tl.atomic_add(sums + at_limb, part * sign, mask=is_counted, sem="relaxed")
+            else:
+                at_limb = (power >> 5) * n_places + place
+                shift = power & 31
+                low_part = (digits & 0xFFFFFFFF) << shift
+                high_part = (low_part >> 32) + ((digits >> 32) << shift)
+                part = low_part & 0xFFFFFFFF
+                is_part = is_counted & (part != 0)
+                tl.atomic_add(sums + at_limb, part * sign, mask=is_part, sem="relaxed")
+                at_limb += n_places
+                part = high_part & 0xFFFFFFFF
+                is_part = is_counted & (part != 0)
+                tl.atomic_add(sums + at_limb, part * sign, mask=is_part, sem="relaxed")
+                at_limb += n_places
+                part = high_part >> 32
+                is_part = is_counted & (part != 0)
+                tl.atomic_add(sums + at_limb, part * sign, mask=is_part, sem="relaxed")
             one = tl.full((BLOCK,), 1, tl.int64)
             beyond = sums + LIMBS * n_places + place
             tl.atomic_add(beyond, one, mask=is_plus, sem="relaxed")
             tl.atomic_add(beyond + n_places, one, mask=is_minus, sem="relaxed")
 {_STORE_ENDS}"""
+_FOLD = """\
+@triton.jit
+def folded(sums, n_rows, n_low, n_places, COPIES: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n_rows * n_low
+    place = at // n_low * n_places + at % n_low
+    total = tl.zeros((BLOCK,), tl.int64)
+    for copy in range(COPIES):
+        total += tl.load(sums + (place + copy * n_low), mask=inside, other=0)
+    tl.store(sums + place, total, mask=inside)
+"""
 _FINISH = """\
 @triton.jit
 def finished(
@@ -171,10 +201,8 @@ def finished(
     COPIES: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr, MOST: tl.constexpr,
 ):
     here = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
-    copy = tl.arange(0, COPIES)[:, None]
-    column = here[None, :]
-    place = tl.where(column < n_low, copy * n_low + column, (COPIES - 1) * n_low + column)
-    there = (column < n) & ((column < n_low) | (copy == 0))
+    there = here < n
+    place = tl.where(here < n_low, here, (COPIES - 1) * n_low + here)
 {found}\
     tl.store(out + here, found, mask=here < n)
     if tl.program_id(0) == 0:
@@ -189,15 +217,27 @@ def finished(
         tl.store(ends, tl.min(low, 0))
         tl.store(ends + 1, tl.max(high, 0))
 """
-_LIMB = "    {name} = tl.sum(tl.load(sums + ({k} * n_places + place), mask=there, other=0), 0)\n"
+_ALL_COPIES = """\
+    found = tl.zeros((WIDTH,), tl.int64)
+    for copy in range(COPIES):
+        is_copy = there & ((here < n_low) | (copy == 0))
+        found += tl.load(sums + (place + copy * n_low), mask=is_copy, other=0)
+    found = found.to(out.dtype.element_ty)
+"""
+_LIMB = "    limb{k} = tl.load(sums + ({k} * n_places + place), mask=there, other=0)\n"
+_CARRY = "    limb{above} += limb{k} >> {bits}\n    limb{k} &= {most}\n"
+_DIGIT = "    found += limb{k}.to(tl.float64) * {power}\n"
 
 
 class Limbs(NamedTuple):
     """How weights of a dtype are written as integers."""
 
     first: int
-    """The power, as float64 has it, of what the lowest bit stands for."""
+    """The power, as float64 has it, of what comes before the lowest place."""
     n_limbs: int
+    bits: int
+    """From one limb to the next. Of 8, a weight that float32 can hold is in one limb, else of 32
+    in up to three."""
 
     @property
     def n_rows(self) -> int:
@@ -205,9 +245,19 @@ class Limbs(NamedTuple):
         return self.n_limbs + 2 * (self.n_limbs > 1)
 
     @property
+    def lowest(self) -> int:
+        """The power of two of the lowest place."""
+        return self.first - (1045 if self.bits == 8 else 1074)
+
+    @property
     def is_exact(self) -> bool:
         """Whether weights are small integers, which are added up as they are."""
         return self.n_limbs == 1
+
+
+INTEGERS = Limbs(0, 1, 0)
+MOST_ROWS = 68
+"""Of limbs of any dtype."""
 
 
 @lru_cache
@@ -216,10 +266,12 @@ def _limbs_of(dtype: Any) -> Limbs | None:
     if dtype.is_complex:
         return None
     if dtype == torch.float64:
-        return Limbs(0, 66)
+        return Limbs(0, 66, 32)
+    if dtype == torch.float16:
+        return Limbs(998, 5, 8)
     if dtype.is_floating_point:
-        return Limbs(873, 11)
-    return Limbs(1022, 5) if dtype in (torch.int64, torch.uint64) else Limbs(0, 1)
+        return Limbs(873, 35, 8)
+    return Limbs(1022, 5, 32) if dtype in (torch.int64, torch.uint64) else INTEGERS
 
 
 def limbs_for(weights: Any, n: int) -> Limbs | None:
@@ -228,44 +280,44 @@ def limbs_for(weights: Any, n: int) -> Limbs | None:
     limbs = _limbs_of(weights.dtype)
     if limbs is None or len(weights) < LEAST_COUNTED_ELEMENTS:
         return None
-    fits = limbs.n_rows * n_places_of(n) <= SUM_PLACES + SUM_PLACES_OF_VALUE * len(weights)
+    fits = limbs.n_rows * n <= SUM_PLACES + SUM_PLACES_OF_VALUE * len(weights)
     return limbs if fits else None
 
 
-def n_places_of(n: int) -> int:
-    """Places of n sums, with copies of some."""
-    return (_copies_of(n) - 1) * min(n, LOW_COUNTS) + n
+def _copies_of(n_rows: int, n: int, n_values: int) -> int:
+    """Copies of the limbs of low integers."""
+    most = SUM_PLACES // max(n_rows * min(n, LOW_SUMS), 1)
+    most = max(min(most, n_values // VALUES_OF_COPY, MOST_COPIES), 1)
+    return 1 << (most.bit_length() - 1)
 
 
 def most_sum_bytes(n: int, n_values: int) -> int:
     """Of the limbs of n sums of so many values, whatever their dtype."""
     if n_values < LEAST_COUNTED_ELEMENTS:
         return 0
-    most = SUM_PLACES + SUM_PLACES_OF_VALUE * n_values
-    return 8 * min(Limbs(0, 66).n_rows * n_places_of(n), most)
+    copies = min(MOST_COPIES, n_values // VALUES_OF_COPY) * MOST_ROWS * min(n, LOW_SUMS)
+    sums = min(MOST_ROWS * n, SUM_PLACES + SUM_PLACES_OF_VALUE * n_values)
+    return 8 * (min(copies, SUM_PLACES) + sums)
 
 
 @lru_cache
 def _finish_source(limbs: Limbs) -> str:
-    """The kernel that adds up copies, and digits from the highest to the lowest: what is left of
-    one is carried on, so that none of the others takes anything away from what has been rounded."""
+    """The kernel that adds up copies of counts, or makes numbers of limbs: all but the highest are
+    positive once what is more than a digit is carried, and are added from the highest down, so that
+    nothing is taken away from what has been rounded."""
     if limbs.is_exact:
-        found = _LIMB.format(name="found", k=0) + "    found = found.to(out.dtype.element_ty)\n"
-        return triton_module(_FINISH.replace("{found}", found))
-    lines = [_LIMB.format(name="limb", k=limbs.n_limbs - 1), "    digit = limb\n"]
+        return triton_module(_FINISH.replace("{found}", _ALL_COPIES))
+    lines = [_LIMB.format(k=k) for k in range(limbs.n_rows)]
+    how = {"bits": limbs.bits, "most": (1 << limbs.bits) - 1}
+    lines += [_CARRY.format(k=k, above=k + 1, **how) for k in range(limbs.n_limbs - 1)]
     lines += ["    found = tl.zeros((WIDTH,), tl.float64)\n"]
     for k in range(limbs.n_limbs - 1, -1, -1):
-        if k:
-            lines += [_LIMB.format(name="next_limb", k=k - 1)]
-            lines += ["    digit += next_limb >> 32\n"]
-        lines += [f"    found += digit.to(tl.float64) * {_power_of(32 * k + limbs.first - 1074)}\n"]
-        lines += ["    digit = next_limb & 0xFFFFFFFF\n"] * bool(k)
-    for name, k in (("plus", limbs.n_limbs), ("minus", limbs.n_limbs + 1)):
-        lines += [_LIMB.format(name=name, k=k)]
-    infinity = _float64(2047 << 52)
-    lines += [f"    found = tl.where(plus > 0, {infinity}, found)\n"]
-    lines += [f"    found = tl.where(minus > 0, tl.where(plus > 0, {infinity} * 0, -{infinity}), "]
-    return triton_module(_FINISH.replace("{found}", "".join([*lines, "found)\n"])))
+        lines += [_DIGIT.format(k=k, power=_power_of(limbs.bits * k + limbs.lowest))]
+    plus, minus, infinity = limbs.n_limbs, limbs.n_limbs + 1, _float64(2047 << 52)
+    lines += [f"    found = tl.where(limb{plus} > 0, {infinity}, found)\n"]
+    lines += [f"    beyond = tl.where(limb{plus} > 0, {infinity} * 0, -{infinity})\n"]
+    lines += [f"    found = tl.where(limb{minus} > 0, beyond, found)\n"]
+    return triton_module(_FINISH.replace("{found}", "".join(lines)))
 
 
 def _power_of(power: int) -> str:
@@ -300,32 +352,39 @@ def _bins_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     n_programs, n_steps = _steps_of(shape[0])
     n_halves = max((shape[1] - 1).bit_length(), 1)
     constants = {**_low_of(shape[1]), "COPIES": len(tiles[2]), "HALF": 1 << (n_halves - 1)}
-    constants |= {"HALVES": n_halves, "BLOCK": COUNT_BLOCK_ELEMENTS}
+    constants |= {"HALVES": n_halves, "EDGES": 256, "SLACK": 2.0**-48}
+    constants["BLOCK"] = COUNT_BLOCK_ELEMENTS
     return Launch(triton_module(_BINS), n_programs, (*shape, n_steps), **constants)
 
 
 def _weights_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
-    n_values, n, n_low, n_places = shape
+    n_values, n, n_low, n_places, copies = shape
     n_programs, n_steps = _steps_of(n_values)
     limbs = _limbs_of(tiles[1].dtype)
     assert limbs is not None
-    constants = {"FIRST": limbs.first, "LIMBS": limbs.n_limbs, "COPIES": _copies_of(n)}
-    constants |= {"MOST": MOST, "BLOCK": COUNT_BLOCK_ELEMENTS}
+    constants = {"FIRST": limbs.first, "LIMBS": limbs.n_limbs, "BITS": limbs.bits}
+    constants |= {"COPIES": copies, "MOST": MOST, "BLOCK": COUNT_BLOCK_ELEMENTS}
     numbers = (n_values, n, n_low, n_places, n_steps)
     return Launch(triton_module(_WEIGHTS), n_programs, numbers, **constants)
 
 
+def _fold_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
+    n_rows, n_low, n_places, copies = shape
+    n_programs = -(-n_rows * n_low // FOLD_ELEMENTS)
+    constants = {"COPIES": copies, "BLOCK": FOLD_ELEMENTS}
+    return Launch(triton_module(_FOLD), n_programs, (n_rows, n_low, n_places), **constants)
+
+
 def _finish_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     n, n_low, n_places, n_parts, copies, *limbs = shape
-    width = FINISH_ELEMENTS // copies
-    constants = {"COPIES": copies, "WIDTH": width, "PARTS": 1024, "MOST": MOST}
-    n_programs = max(-(-n // width), 1)
+    constants = {"COPIES": copies, "WIDTH": FINISH_ELEMENTS, "PARTS": 1024, "MOST": MOST}
+    n_programs = max(-(-n // FINISH_ELEMENTS), 1)
     source = _finish_source(Limbs(*limbs))
     return Launch(source, n_programs, (n, n_low, n_places, n_parts), **constants)
 
 
 _count, _bin, _weigh = Launches(_values_launch), Launches(_bins_launch), Launches(_weights_launch)
-_finish = Launches(_finish_launch)
+_fold, _finish = Launches(_fold_launch), Launches(_finish_launch)
 
 
 def count_values(x: Any, n: int) -> tuple[Any, Any] | None:
@@ -338,7 +397,7 @@ def count_values(x: Any, n: int) -> tuple[Any, Any] | None:
     counts = _zeros(x, n)
     parts = torch.empty((2, _steps_of(len(x))[0]), dtype=torch.int64, device=x.device)
     launch = _count.get((len(x), n), tiles := (x, counts, parts))
-    return _finished(launch, tiles, n, n, len(counts), Limbs(0, 1))
+    return _finished(launch, tiles, n, n, len(counts), INTEGERS)
 
 
 def weigh_values(x: Any, weights: Any, n: int, limbs: Limbs) -> tuple[Any, Any] | None:
@@ -349,10 +408,11 @@ def weigh_values(x: Any, weights: Any, n: int, limbs: Limbs) -> tuple[Any, Any] 
     """
     if x.dtype != torch.int64 or not (_can_read(x) and _can_read(weights)):
         return None
-    copies, n_low, n_places = _copies_of(n), min(n, LOW_COUNTS), n_places_of(n)
+    n_low, copies = min(n, LOW_SUMS), _copies_of(limbs.n_rows, n, len(x))
+    n_places = (copies - 1) * n_low + n
     sums = torch.zeros((limbs.n_rows, n_places), dtype=torch.int64, device=x.device)
     parts = torch.empty((2, _steps_of(len(x))[0]), dtype=torch.int64, device=x.device)
-    launch = _weigh.get((len(x), n, n_low, n_places), tiles := (x, weights, sums, parts))
+    launch = _weigh.get((len(x), n, n_low, n_places, copies), tiles := (x, weights, sums, parts))
     return _finished(launch, tiles, n, n_low, copies, limbs)
 
 
@@ -372,17 +432,22 @@ def weigh_eagerly(x: Any, weights: Any, n: int, limbs: Limbs) -> Any:
         line.index_add_(0, place + row * (n + 1), is_counted.to(torch.int64))
     digits = torch.where(power > 0, digits | (1 << 52), digits).masked_fill_(is_beyond, 0)
     power = (power - limbs.first).clamp_(1).sub_(1).masked_fill_(is_beyond, 0)
-    shift, place = power & 31, place + (power >> 5) * (n + 1)
-    low_part = (digits & MOST_DIGIT) << shift
-    high_part = (low_part >> 32) + ((digits >> 32) << shift)
-    for row, part in enumerate((low_part & MOST_DIGIT, high_part & MOST_DIGIT, high_part >> 32)):
+    place = place + torch.div(power, limbs.bits, rounding_mode="floor") * (n + 1)
+    if limbs.bits == 8:
+        parts = [(digits >> 29) << (power & 7)]
+    else:
+        low_part = (digits & MOST_DIGIT) << (power & 31)
+        high_part = (low_part >> 32) + ((digits >> 32) << (power & 31))
+        parts = [low_part & MOST_DIGIT, high_part & MOST_DIGIT, high_part >> 32]
+    for row, part in enumerate(parts):
         line.index_add_(0, place + row * (n + 1), torch.where(bits < 0, -part, part))
     limb, (plus, minus) = sums[: limbs.n_limbs, :n], sums[limbs.n_limbs :, :n]
-    digit = torch.cat((limb[:-1] & MOST_DIGIT, limb[-1:]))
-    digit[1:] += limb[:-1] >> 32
+    for k in range(limbs.n_limbs - 1):
+        limb[k + 1] += limb[k] >> limbs.bits
+    limb[:-1] &= (1 << limbs.bits) - 1
     found = torch.zeros_like(plus, dtype=torch.float64)
-    for k, wide in reversed([*enumerate(digit.to(torch.float64))]):
-        found += wide * ldexp(1.0, 32 * k + limbs.first - 1074)
+    for k, digit in reversed([*enumerate(limb.to(torch.float64))]):
+        found += digit * ldexp(1.0, limbs.bits * k + limbs.lowest)
     found = torch.where(plus > 0, torch.inf, found)
     return torch.where(minus > 0, torch.where(plus > 0, torch.nan, -torch.inf), found)
 
@@ -398,11 +463,13 @@ def _finished(
     last = (sums, parts, out, ends)
     n_places = sums.numel() // limbs.n_rows
     finish = _finish.get((n, n_low, n_places, parts.shape[1], copies, *limbs), last)
-    are_ready = [can_start(launch, tiles), can_start(finish, last)]  # both are asked for
-    if not all(are_ready):
+    launches = [(launch, tiles), (finish, last)]
+    if copies > 1 and n and not limbs.is_exact:
+        launches.insert(1, (_fold.get((limbs.n_rows, n_low, n_places, copies), (sums,)), (sums,)))
+    if not all([can_start(*one) for one in launches]):  # all are asked for
         return None
-    launch(tiles)
-    finish(last)
+    for start, given in launches:
+        start(given)
     return out, ends
 
 
@@ -430,11 +497,6 @@ def _zeros(x: Any, n: int) -> Any:
     n_copies = SPREAD_COUNTS // max(n, 1) if len(x) >= SPREAD_COUNTS else 1
     n_copies = min(1 << max(n_copies.bit_length() - 1, 0), MOST_COPIES)
     return torch.zeros((n_copies, n), dtype=torch.int64, device=x.device)
-
-
-def _copies_of(n: int) -> int:
-    """Copies of the limbs of low integers; of many integers few are those."""
-    return SUM_COPIES if n <= SPREAD_COUNTS else 1
 
 
 def _can_read(x: Any) -> bool:

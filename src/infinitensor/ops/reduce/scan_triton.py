@@ -1,9 +1,10 @@
-"""Running sums on a GPU: of one long line in two passes, of many short rows or columns in one.
+"""Running sums on a GPU: of long lines in two passes, of many short rows or columns in one.
 
 Blocks of a line are added up, then each is scanned after those before it. (torch's scan takes one
-pass and longer, and its bits differ from run to run.) Of short rows a program has several: torch's
-has one, with most of its threads idle. Of integers in columns it has blocks of rows, whose sums are
-the same in any order: torch adds row after row.
+pass and longer, its bits differ from run to run, and of several lines each is one program's.) Of
+short rows a program has several: torch's has one, with most of its threads idle. Of
+integers in columns it has blocks of rows, whose sums are the same in any order. Floats are added
+row after row, as by torch, which reads a row when it has added the one before.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ N_WARPS = 16
 LEAST_SCAN_ELEMENTS = 1 << 16
 """Shorter lines are torch's, and fewer elements in rows."""
 MOST_ROW_ELEMENTS = 256
-"""Longer rows are torch's: it is as fast there."""
+"""Longer rows, if they are many, are torch's: it is as fast there."""
+FEW_ROWS = 256
+"""Rows that are fewer than a GPU has programs: each of the longer ones is several's."""
+MOST_COLUMNS = 1 << 16
+"""More columns of floats are torch's: while it waits for some it adds others."""
+ROWS_AHEAD = 64
+"""Rows of floats that are read before they are added."""
 ROWS_BLOCK_ELEMENTS = 4096
 """Elements of a program that has several rows."""
 COLUMNS_BLOCK_ELEMENTS = 4096
@@ -32,19 +39,22 @@ COLUMNS_AT_A_TIME = 8
 
 _TOTAL = triton_module("""\
 @triton.jit
-def totals(x, sums, n, BLOCK: tl.constexpr):
+def totals(x, sums, n, n_blocks, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
-    at = pid * BLOCK + tl.arange(0, BLOCK)
-    tl.store(sums + pid, tl.sum(tl.load(x + at, mask=at < n, other=0), 0))
+    place = pid % n_blocks * BLOCK + tl.arange(0, BLOCK)
+    at = pid // n_blocks * n + place
+    tl.store(sums + pid, tl.sum(tl.load(x + at, mask=place < n, other=0), 0))
 """)
 _SCAN = triton_module("""\
 @triton.jit
-def scanned(x, out, ends, n, BLOCK: tl.constexpr):
+def scanned(x, out, ends, n, n_blocks, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
-    at = pid * BLOCK + tl.arange(0, BLOCK)
-    before = tl.load(ends + pid - 1, mask=pid > 0, other=0)
-    line = tl.cumsum(tl.load(x + at, mask=at < n, other=0), 0)
-    tl.store(out + at, tl.where(pid > 0, before + line, line), mask=at < n)
+    is_later = pid % n_blocks > 0
+    place = pid % n_blocks * BLOCK + tl.arange(0, BLOCK)
+    at = pid // n_blocks * n + place
+    before = tl.load(ends + pid - 1, mask=is_later, other=0)
+    line = tl.cumsum(tl.load(x + at, mask=place < n, other=0), 0)
+    tl.store(out + at, tl.where(is_later, before + line, line), mask=place < n)
 """)
 _ROWS = triton_module("""\
 @triton.jit
@@ -72,14 +82,39 @@ def columns_scanned(x, out, n, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr)
         tl.store(out + at, tl.cumsum(values, 0) + before[None, :], mask=inside)
         before += tl.sum(values, 0)
 """)
+_AHEAD = triton_module(
+    """\
+@triton.jit
+def columns_added(
+    x, out, n_columns, n, width, AHEAD: tl.constexpr, COLUMNS: tl.constexpr
+):
+    column = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = column < n_columns
+    at = column // width * n * width + column % width
+    total = tl.zeros((COLUMNS,), x.dtype.element_ty)
+    for first in range(0, n, AHEAD):
+""",
+    *(
+        f"        is{k} = inside & (first + {k} < n)\n"
+        f"        x{k} = tl.load(x + (at + {k} * width), mask=is{k}, other=0)\n"
+        for k in range(ROWS_AHEAD)
+    ),
+    *(
+        f"        total += x{k}\n        tl.store(out + (at + {k} * width), total, mask=is{k})\n"
+        for k in range(ROWS_AHEAD)
+    ),
+    "        at += AHEAD * width\n",
+)
 
 
 def _launches(source: str) -> Launches:
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
+        n_lines, n = shape
+        n_blocks = -(-n // SCAN_BLOCK_ELEMENTS)
         return Launch(
             source,
-            -(-shape[0] // SCAN_BLOCK_ELEMENTS),
-            shape,
+            n_lines * n_blocks,
+            (n, n_blocks),
             n_warps=N_WARPS,
             BLOCK=SCAN_BLOCK_ELEMENTS,
         )
@@ -102,8 +137,13 @@ def _columns_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     return Launch(_COLUMNS, n_programs, (n, width), n_warps=8, ROWS=rows, COLUMNS=columns)
 
 
+def _ahead_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
+    n_programs = -(-shape[0] // 32)
+    return Launch(_AHEAD, n_programs, shape, n_warps=1, AHEAD=ROWS_AHEAD, COLUMNS=32)
+
+
 _total, _scan, _rows = _launches(_TOTAL), _launches(_SCAN), Launches(_rows_launch)
-_columns = Launches(_columns_launch)
+_columns, _ahead = Launches(_columns_launch), Launches(_ahead_launch)
 
 
 def running_sum(x: Any, out: Any, axis: int) -> bool:
@@ -114,24 +154,38 @@ def running_sum(x: Any, out: Any, axis: int) -> bool:
     plain = x.dtype == out.dtype and x.dtype in kinds and n >= LEAST_SCAN_ELEMENTS
     if not (plain and x.is_cuda and x.is_contiguous() and out.is_contiguous() and has_triton()):
         return False
-    if n == x.shape[axis]:
-        sums = torch.empty(-(-n // SCAN_BLOCK_ELEMENTS), dtype=x.dtype, device=x.device)
-        _total.get((n,), (x,))((x, sums))  # scratch is always alike
-        _scan.get((n,), (x, out))((x, out, torch.cumsum(sums, 0, dtype=x.dtype)))
+    width = x.shape[axis]
+    is_last = n == width or axis % x.ndim == x.ndim - 1
+    if not is_last:
+        return _sum_columns(x, out, axis % x.ndim)
+    if n == width or (width > SCAN_BLOCK_ELEMENTS and n // width < FEW_ROWS):
+        _sum_lines(x, out, n // width, width)
         return True
-    width = x.shape[-1]
-    if axis % x.ndim != x.ndim - 1:
-        return not x.is_floating_point() and _sum_columns(x, out, axis % x.ndim)
     if width > MOST_ROW_ELEMENTS:
         return False
     _rows.get((n // width, width), (x, out))((x, out))
     return True
 
 
+def _sum_lines(x: Any, out: Any, n_lines: int, n: int) -> None:
+    """Running sums of long lines, one after another in memory."""
+    n_blocks = -(-n // SCAN_BLOCK_ELEMENTS)
+    sums = torch.empty((n_lines, n_blocks), dtype=x.dtype, device=x.device)
+    _total.get((n_lines, n), (x,))((x, sums))  # scratch is always alike
+    ends = torch.cumsum(sums, 1, dtype=x.dtype)
+    _scan.get((n_lines, n), (x, out))((x, out, ends))
+
+
 def _sum_columns(x: Any, out: Any, axis: int) -> bool:
-    """Running sums of integers along an axis that is not the last; False until it is compiled."""
-    shape = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
-    launch = _columns.get(shape, (x, out))
+    """Running sums along an axis that is not the last; False until it is compiled, and of floats in
+    many columns."""
+    n_outer, n, width = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
+    if not x.is_floating_point():
+        launch = _columns.get((n_outer, n, width), (x, out))
+    elif n_outer * width <= MOST_COLUMNS:
+        launch = _ahead.get((n_outer * width, n, width), (x, out))
+    else:
+        return False
     if not can_start(launch, (x, out)):
         return False
     launch((x, out))

@@ -91,10 +91,15 @@ def _select_kernel(xp: Any, x: Any, out: Any, ranks: tuple[int, ...]) -> None:
         out[...] = np.partition(x, chosen, -1)[..., chosen]
     elif len(chosen) > MOST_RANKS:
         as_signed(out)[...] = as_signed(torch_sort(x, -1))[..., chosen]
-    elif chosen and not (sort_short_lines(x, out, -1, ranks) or select_in_lines(x, out, ranks)):
+    elif chosen and not _select_generated(as_signed(x).contiguous().view(x.dtype), out, ranks):
         in_order, made = as_signed(torch_sort(x, -1)), as_signed(out)
         for k, rank in enumerate(chosen):  # a list as an index makes the GPU wait for it
             made[..., k] = in_order[..., rank]
+
+
+def _select_generated(x: Any, out: Any, ranks: tuple[int, ...]) -> bool:
+    """Whether a kernel has made it, of lines side by side."""
+    return sort_short_lines(x, out, -1, ranks) or select_in_lines(x, out, ranks)
 
 
 def _select_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
