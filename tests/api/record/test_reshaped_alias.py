@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.fake_gpu import fake_gpu
+from tests.ir.sessions import local
 
 import infinitensor as it
 
@@ -90,3 +92,25 @@ def test_memory_may_be_written_again_when_it_was_read() -> None:
     again = x._version.host
     assert again is not None
     assert again.ctypes.data == at
+
+
+def test_a_tile_of_a_gpu_is_read_in_another_shape_without_a_copy() -> None:
+    a = values()
+    with fake_gpu(), it.init("cuda:0", memory="256MiB") as session:
+        x = it.compute(it.asarray(a) * 1)
+        for _ in range(4):  # recorded, and then known
+            made = it.compute(x.reshape(-1, 60) * 2, x.reshape(-1) + 1)
+            del made
+        y = x.reshape(-1, 60) + 1
+        assert x._version.exported == 1
+        x[:20] = 0  # what waits has the values of before
+        np.testing.assert_array_equal(y.numpy(), a.reshape(-1, 60) + 1)
+        np.testing.assert_array_equal(x.numpy()[20:], a[20:])
+        assert not x.numpy()[:20].any()
+        z = x.transpose(2, 0, 1).reshape(-1) + 1  # in another order: a copy
+        np.testing.assert_array_equal(z.numpy(), x.numpy().transpose(2, 0, 1).reshape(-1) + 1)
+        part = x[20:].reshape(-1) + 1  # of a part
+        np.testing.assert_array_equal(part.numpy(), a[20:].reshape(-1) + 1)
+        del y, z, part, x
+        session.drain()
+        assert local(session).ledgers[0].used_bytes == 0

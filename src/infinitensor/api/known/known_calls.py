@@ -20,6 +20,7 @@ from infinitensor.api.eager.moved import is_medium, is_moved, move
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import READ_OFTEN
 from infinitensor.api.record.record import FEW_WAITING_CALLS, MANY_FINALISED, WRITE, wait
+from infinitensor.api.record.reshaped_alias import alias_on_device
 from infinitensor.api.session import version
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.cell import Cell
@@ -258,10 +259,13 @@ class Quick:
                 if view is not None:
                     access = structure(view)
                     if access is None:
-                        return None
-                    if accesses is None:
-                        accesses = [None] * len(found.shapes)
-                    accesses[len(inputs)] = access
+                        version = alias_on_device(session, version, view)
+                        if version is None:
+                            return None
+                    else:
+                        if accesses is None:
+                            accesses = [None] * len(found.shapes)
+                        accesses[len(inputs)] = access
                 inputs.append(version)
             if not is_large or session.closed:
                 return None

@@ -1,23 +1,27 @@
 """Other shapes of stored memory: a reshape that is no box of its base is read in place.
 
 A view that merges axes has no place in a plan, which cuts along axes: its values would be gathered
-into a copy. Where they are contiguous in host memory, they are a value of their own instead, over
-the same memory, which is not written or used again while the value lives.
+into a copy. Where they are contiguous in host memory, or all of one tile on a device, they are a
+value of their own instead, over the same memory, which is not written or used again while the value
+lives.
 """
 
 from __future__ import annotations
 
 import weakref
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.session.version import Node, Version
 from infinitensor.config import config
 from infinitensor.interrupts import finalisers
+from infinitensor.ir.view import c_strides
 
 if TYPE_CHECKING:
     import numpy as np
 
     from infinitensor.api.session.session import Session
+    from infinitensor.ir.view import View
 
 _lent: dict[weakref.ref[Version], tuple[Session, Node]] = {}
 """For each such value, what counts down its base when it dies."""
@@ -27,9 +31,30 @@ def alias(session: Session, base: Version, values: np.ndarray) -> Version | None
     """A version over memory of another one; None where it cannot be read in place."""
     if base.table is None or not values.flags.c_contiguous or not config.small_elements:
         return None
-    base.exported += 1
-    made = Version(session, values.shape, values.dtype)
+    made = _lend(session, base, values.shape)
     made.host = values
+    return made
+
+
+def alias_on_device(session: Session, base: Version, view: View) -> Version | None:
+    """The same of one tile on a device; None where the view is not all of it in its order."""
+    table = base.table
+    if table is None or base.host is not None or len(table.arrays) != 1 or table.partly:
+        return None
+    is_all = not view.part and view.offset == 0 and prod(view.shape) == prod(base.shape)
+    if not is_all or view.strides != c_strides(view.shape) or not config.small_elements:
+        return None
+    if table.layout.is_in_lower_tier or not table.arrays[0].is_contiguous():
+        return None
+    made = _lend(session, base, view.shape)
+    made.table = table.reshaped(view.shape)
+    return made
+
+
+def _lend(session: Session, base: Version, shape: tuple[int, ...]) -> Version:
+    """A version that holds the memory of another while it lives."""
+    base.exported += 1
+    made = Version(session, shape, base.dtype)
     made.exported = 1  # it is nobody's to use up
     nothing: Any = None
     node = Node(nothing, nothing, (base,), (), (), nothing, 0)

@@ -140,6 +140,7 @@ def word(name: str, doc: str = "", **entry: Any) -> Word:
     ufunc = entry.setdefault("ufunc", like if isinstance(like, np.ufunc) else None)
     entry.setdefault("n_args", ufunc.nin if ufunc is not None else 1)
     entry.setdefault("numpy", like)
+    entry.setdefault("one_call", "torch" not in entry)
     entry.setdefault("torch", on_torch.native(name))
     entry["names"] = tuple(entry.get("names", name if doc else "").split())
     if "c" in entry:
@@ -233,6 +234,7 @@ word(
     "subtract",
     "x1 - x2.",
     torch=on_torch.summing("subtract"),
+    one_call=True,
     c={"iuf": _c_infix("-"), "c": "({x} - {y})"},
     triton={"iuf": "{x} - {y}"},
 )
@@ -295,6 +297,7 @@ word(
 word(
     "hypot",
     "sqrt(x1*x1 + x2*x2) without overflow on the way.",
+    one_call=True,
     torch=on_torch.in_float32("hypot"),
     **_function("hypot", 2, as_torch=False),
 )
@@ -302,6 +305,7 @@ word(
     "arctan2",
     "The angle of the point (x2, x1), between -pi and pi.",
     names="arctan2 atan2",
+    one_call=True,
     torch=on_torch.in_float32("arctan2"),
     **_function("atan2", 2, as_torch=False),
 )

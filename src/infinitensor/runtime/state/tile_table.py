@@ -93,8 +93,8 @@ class TileTable:
         self._device_bytes: dict[int, int] | None = None
         self._form: TableForm | None = None
         self._strides: Any = None
-        self._windows: dict[Box, TileTable] | None = None
-        """Parts of it that a repeated program sees, as they were made the first time."""
+        self._windows: dict[Any, TileTable] | None = None
+        """Parts of it, or other shapes, that a repeated program sees, as they were made first."""
         self.in_reach: np.ndarray | None = None if partly else whole
         """All of it as one NumPy array, where the interpreter may touch single elements."""
         if whole is None and not partly and len(arrays) == 1 and isinstance(arrays[0], np.ndarray):
@@ -257,6 +257,20 @@ class TileTable:
             if known is None or len(known) >= MOST_WINDOWS:
                 known = self._windows = {}
             known[box] = seen
+        return seen
+
+    def reshaped(self, shape: tuple[int, ...]) -> TileTable:
+        """The values of its one tile in another shape, over the same memory."""
+        known = self._windows
+        if known is not None and (seen := known.get(shape)) is not None:
+            return seen
+        (array,) = self.arrays
+        layout = single(shape, self.layout.owner(0))
+        seen = TileTable(layout, self.dtype, self.buffers, [array.view(shape)], partly=True)
+        seen.made = self.made
+        if known is None or len(known) >= MOST_WINDOWS:
+            known = self._windows = {}
+        known[shape] = seen
         return seen
 
     def without_windows(self) -> None:

@@ -15,14 +15,20 @@ from infinitensor.config import config
 from infinitensor.dtypes import kind_of, to_torch
 from infinitensor.ir.mesh import Tools
 from infinitensor.ir.region import piece_boxes
-from infinitensor.jit import picker
 from infinitensor.tasking.c.expressions import GroupStep, Input, Unsupported
 from infinitensor.tasking.c.group_step import input_of
 from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.kernels.choose_kernel import fused_kernel, group_inputs
 from infinitensor.tasking.triton.triton_group import generate_or_steps, reduction_of
-from infinitensor.tasking.triton.triton_rows import RowGroup, RowReduction, RowsKernel
+from infinitensor.tasking.triton.triton_rows import (
+    ENDS,
+    RowGroup,
+    RowReduction,
+    RowsKernel,
+    RowsRun,
+    row_kind,
+)
 from infinitensor.tasking.triton.triton_source import Group
 
 if TYPE_CHECKING:
@@ -30,12 +36,8 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.graph import Graph, Node
     from infinitensor.ir.tasks import Column
-    from infinitensor.jit import Launch
     from infinitensor.tasking.graph.lowering import Lowering
     from infinitensor.tasking.groups.row_blocks import Rows
-
-ENDS = ("mean", "var", "std")
-"""Reductions whose sums are divided in the end."""
 
 
 class _Assembly:
@@ -101,10 +103,7 @@ class _Assembly:
         self.inputs.append(input_of(self.graph, node, i))
         self.taken.append(self._columns[n, i])
         if operand.value >= 0:
-            is_shared = len(seen) <= 1 or all(length == 1 for length in seen[:-1])
-            is_narrow = not seen or seen[-1] == 1
-            kind = "narrow" if is_narrow else "shared" if is_shared else "full"
-            self.kinds.append("lead" if is_lead else kind)
+            self.kinds.append("lead" if is_lead else row_kind(seen))
         return "in", len(self.inputs) - 1
 
     def _stored_kind(self, value: int) -> str:
@@ -119,33 +118,6 @@ def row_kernel(graph: Graph, rows: Rows) -> tuple[RowsKernel, list[int]] | None:
         return RowsKernel(assembly.group()), assembly.taken
     except Unsupported:
         return None
-
-
-class RowsRun:
-    """`run(ins, outs, i)`: a family as one launch; `leads` are the axes of the rows of each task.
-
-    It is also said how it is started again (`OneLaunch`), where there is one task.
-    """
-
-    def __init__(
-        self, kernel: RowsKernel, taken: Sequence[int], leads: Sequence[tuple[int, ...]], n: int
-    ) -> None:
-        self._kernel, self._shapes = kernel, [(*lead, n) for lead in leads]
-        self._taken = picker(taken)
-        self.arrays: Sequence[int] = [taken[k] for k in kernel.group.arrays]
-        self.numbers: Sequence[int] = [taken[k] for k in kernel.group.scalars]
-        self.outs: Sequence[int] = range(kernel.group.n_outs)
-        self.is_one_launch = len(leads) == 1
-
-    def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
-        self._kernel(self._taken(ins), outs, self._shapes[i])
-
-    def launch_of(
-        self, tiles: Sequence[Any], given: Sequence[Any], shape: tuple[int, ...]
-    ) -> tuple[Launch, Sequence[Any]]:
-        """The launch of arrays and outputs, and the numbers as it takes them; `shape` is that of
-        the last output, which may be one value a row."""
-        return self._kernel.launch_of(tiles, given, self._shapes[0])
 
 
 def lower_row_program(lowering: Lowering, rows: Rows) -> None:

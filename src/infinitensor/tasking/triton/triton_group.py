@@ -6,7 +6,8 @@ Creations at the start of a group run eagerly, and what they make is read like a
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, cast
@@ -30,6 +31,15 @@ from infinitensor.tasking.triton.triton_launch import (
     framed_kernel,
 )
 from infinitensor.tasking.triton.triton_reduce import Reduction
+from infinitensor.tasking.triton.triton_rows import (
+    ENDS,
+    HELD_ROW,
+    RowGroup,
+    RowReduction,
+    RowsKernel,
+    RowsRun,
+    row_kind,
+)
 from infinitensor.tasking.triton.triton_source import Group
 
 if TYPE_CHECKING:
@@ -320,7 +330,7 @@ def reduced_run(
     plan: GroupPlan,
     parts_out: bool,
     eager: Run,
-) -> ReducedRun | None:
+) -> ReducedRun | RowsRun | None:
     """One pass for the steps of a group and the reductions at its end; None: not generated.
 
     Each of `nodes` reduces one of `sources`.
@@ -333,6 +343,11 @@ def reduced_run(
         reductions = [
             reduction_of(n, name, not parts_out) for n, name in zip(nodes, made.names, strict=True)
         ]
+        if not parts_out and _is_of_rows(node, plan, reduced) and not made.created:
+            with suppress(Unsupported):
+                return _rows_run(graph, externals, steps, made, reductions, nodes, plan)
+        if not steps and reduced[-1:] == (len(labels) - 1,) and any(r.finds for r in reductions):
+            return None  # a library finds places in long rows as fast
         cut = _cut_of(node, plan, reduced, all(r.is_exact for r in reductions))
         kernel = ReduceKernel(made.group, reductions, reduced, cut)
     except Unsupported:
@@ -340,6 +355,51 @@ def reduced_run(
     boxes = piece_boxes(plan.cuts, labels, ())
     ends = [_end(n, r, parts_out) for n, r in zip(nodes, reductions, strict=True)]
     return ReducedRun(made, kernel, reduced, boxes, ends, eager)
+
+
+def _is_of_rows(node: Node, plan: GroupPlan, reduced: Sequence[int]) -> bool:
+    """Whether rows are reduced that a program of a kernel can hold, and that nothing cuts."""
+    shape = node.shapes[0]
+    n = shape[-1] if shape else 0
+    is_cut = any(length < shape[axis] for axis, length in plan.leaves)
+    return reduced == (len(shape) - 1,) and len(shape) > 1 and 1 < n <= HELD_ROW and not is_cut
+
+
+def _rows_run(
+    graph: Graph,
+    externals: Sequence[tuple[int, int]],
+    steps: Sequence[Step],
+    made: Assembly,
+    reductions: Sequence[Reduction],
+    nodes: Sequence[Node],
+    plan: GroupPlan,
+) -> RowsRun:
+    """The same where rows are short: each is in registers, and its lanes are merged by Triton."""
+    shape, n_stored = nodes[0].shapes[0], len(made.stores)
+    if any(step.out >= 0 and step.node.call.outs[0].shape != shape for step in steps):
+        raise Unsupported("what is kept is not of rows")
+    parts: list[GroupStep | RowReduction] = list(made.group.parts)
+    kinds = [row_kind(_seen(graph, externals[made.taken[k]])) for k in made.group.arrays]
+    kinds += ["full"] * n_stored
+    for j, (node, of) in enumerate(zip(nodes, reductions, strict=True)):
+        out = node.call.outs[0]
+        end = of.end if of.end in ENDS else ""
+        if end and kind_of(of.dtype) != "f":
+            raise Unsupported(f"{end} of {of.dtype}")
+        parts.append(RowReduction(of, out.dtype, n_stored + j, end, of.ddof))
+        kinds.append("narrow" if len(out.shape) == len(shape) else "lead")
+    group = replace(made.group, parts=(), n_outs=n_stored + len(nodes))
+    kernel = RowsKernel(RowGroup(group, tuple(parts), tuple(kinds)))
+    boxes = piece_boxes(plan.cuts, nodes[0].call.form.inputs[0], ())
+    leads = [tuple(box[:-1]) for box in (boxes[:, :, 1] - boxes[:, :, 0]).tolist()]
+    n_kept = len(plan.space.outs) - len(plan.space.last.outs)
+    outs = [*made.stores, *range(n_kept, n_kept + len(nodes))]
+    return RowsRun(kernel, made.taken, leads, shape[-1], outs)
+
+
+def _seen(graph: Graph, external: tuple[int, int]) -> tuple[int, ...]:
+    n, i = external
+    return graph.nodes[n].shapes[i]
 
 
 def _cut_of(

@@ -41,12 +41,17 @@ LEAST_SQUARE = 16
 """Fewer rows or columns are no block."""
 FRAME_ROWS = 16
 """Rows of a block whose steps read their neighbours."""
-MERGED = 256
+MERGED = 512
 """Partial results that a program merges."""
 LEAST_STEPS = 16
 """Blocks of rows that a chunk has at least, if its leaf has them."""
-MOMENT_LANES, MOMENT_STEPS = 256, 256
+MOMENT_LANES, MOMENT_STEPS = 512, 128
 """Lanes and least steps for moments: lanes hold much, and merging them is work."""
+FEW_STEPS, WANTED_PROGRAMS = 8, 1024
+"""Where there are fewer programs than keep all processors of a device at work, chunks have so few
+steps at least."""
+LEAST_WIDE = 1 << 18
+"""Columns from which a lane has one to itself: none is merged with others."""
 MOST_PARTS = 1 << 16
 """Programs of a reduction, about, from which chunks are no shorter than leaves."""
 LEAST_64_BIT_OFFSET = 1 << 31
@@ -398,16 +403,18 @@ def _chunked(
     moments = any(reduction.kind == "moments" for reduction in reductions)
     lanes, least = (MOMENT_LANES, MOMENT_STEPS) if moments else (PROGRAM_LANES, LEAST_STEPS)
     if after:
-        width = min(power_above(columns[0]), 128)
+        widest = lanes if cut.n_kept >= LEAST_WIDE else 128
+        width = min(power_above(columns[0]), widest)
         height = lanes // width
     else:
         height = min(power_above(cut.leaf_rows), lanes)
         width = min(lanes // height, power_above(columns[0]))
     n_leaves_all = -(-cut.n_rows // cut.leaf_rows)
     n_blocks_all = -(-cut.n_kept // width)
-    n_chunks = _power_below(
-        min(cut.leaf_rows // (least * height), MOST_PARTS // (n_blocks_all * n_leaves_all))
-    )
+    n_whole = n_blocks_all * n_leaves_all
+    n_long = min(cut.leaf_rows // (least * height), MOST_PARTS // n_whole)
+    n_short = min(cut.leaf_rows // (FEW_STEPS * height), WANTED_PROGRAMS // n_whole)
+    n_chunks = _power_below(max(n_long, n_short))
     n_parts = -(-n_rows // cut.leaf_rows) * n_chunks
     chunk_rows = -(-cut.leaf_rows // n_chunks)
     wide = is_wide(axes or [nothing])
@@ -422,7 +429,6 @@ def _chunked(
         source,
         outer[0] * -(-columns[0] // width) * n_parts,
         [*sizes, *steps],
-        n_warps=2 if moments else 4,
         fused=group.fused,
     )
     merges = []

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 THREAD_LANES = 8
 """Lanes of a thread, about: each may hold several values."""
 MOST_WARPS = 16
+HELD_ROW = 1 << 12
+"""Elements of a row that is held in registers."""
+ENDS = ("mean", "var", "std")
+"""Reductions whose sums are divided in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,12 @@ def _reduction_name(writer: Writer, part: RowReduction, name: str, dtype: np.dty
         value = writer.let(f"({name} != 0).to({type_of(held)})")
     else:
         value = writer.cast(name, dtype, of.dtype)
+    if of.finds:
+        nothing = f"tl.full((1, 1), {of.identity()}, {type_of(held)})"
+        there = writer.let(f"tl.where(inside, {value}, {nothing})")
+        place = writer.let(f"tl.broadcast_to(c, {there}.shape)")
+        best = writer.let(f"tl.reduce(({there}, {place}), 1, {of.name})")
+        return writer.let(f"{best}[1][:, None]")
     made = merge_lanes(value)
     if not part.end:
         return writer.cast(made, held, part.dtype)
@@ -193,6 +203,47 @@ class RowsKernel:
     ) -> tuple[Launch, Sequence[Any]]:
         """The launch of arrays and outputs, and the numbers as it takes them."""
         return self._launches.get(shape, tiles), self._scalars.of(given).values
+
+
+class RowsRun:
+    """`run(ins, outs, i)`: a family as one launch; `leads` are the axes of the rows of each task,
+    `outs` the places of what it stores among those of a task, if not in that order.
+
+    It is also said how it is started again (`OneLaunch`), where there is one task.
+    """
+
+    def __init__(
+        self,
+        kernel: RowsKernel,
+        taken: Sequence[int],
+        leads: Sequence[tuple[int, ...]],
+        n: int,
+        outs: Sequence[int] = (),
+    ) -> None:
+        self._kernel, self._shapes = kernel, [(*lead, n) for lead in leads]
+        self._taken = picker(taken)
+        self.arrays: Sequence[int] = [taken[k] for k in kernel.group.arrays]
+        self.numbers: Sequence[int] = [taken[k] for k in kernel.group.scalars]
+        self.outs: Sequence[int] = outs or range(kernel.group.n_outs)
+        self._stored = picker(self.outs)
+        self.is_one_launch = len(leads) == 1
+
+    def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
+        self._kernel(self._taken(ins), self._stored(outs), self._shapes[i])
+
+    def launch_of(
+        self, tiles: Sequence[Any], given: Sequence[Any], shape: tuple[int, ...]
+    ) -> tuple[Launch, Sequence[Any]]:
+        """The launch of arrays and outputs, and the numbers as it takes them; `shape` is that of
+        the last output, which may be one value a row."""
+        return self._kernel.launch_of(tiles, given, self._shapes[0])
+
+
+def row_kind(seen: tuple[int, ...]) -> str:
+    """What a row has of an array that is seen in a shape."""
+    if not seen or seen[-1] == 1:
+        return "narrow"
+    return "shared" if all(length == 1 for length in seen[:-1]) else "full"
 
 
 def _rows_launch(rows: RowGroup, shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
