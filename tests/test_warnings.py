@@ -66,10 +66,9 @@ def test_loops_of_ops_compile_without_a_warning(stem: str, dtype: str) -> None:
     assert_no_warning(c_loops.source_for(stem, np.dtype(dtype)), native.FLAGS)
 
 
-@pytest.mark.parametrize("whole", ["int", "int64_t"])
+@pytest.mark.parametrize("whole", ["i4", "i8"])
 def test_products_compile_without_a_warning(whole: str) -> None:
-    text = source_of("ops/backend/blas")
-    assert_no_warning(f"#include <stdint.h>\ntypedef {whole} Whole;\n{text}", native.FLAGS)
+    assert_no_warning(source_of(f"ops/backend/blas_{whole}"), native.FLAGS)
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -52,11 +52,13 @@ LOOPS = {
         "ops/reduce/scan": _USUAL,
         "ops/reduce/argminmax_topk": _USUAL,
         "ops/random/counter_rng": ("f4", "f8", "i8"),
+        "ops/backend/blas": ("i4", "i8"),
     }.items()
     for code in codes
 }
-"""Libraries of loops of ops: a C file, for elements of a dtype. A first call has them at once;
-those for this very machine are compiled beside (`c_loops.py`)."""
+"""Libraries of loops of ops: a C file, for elements of a dtype, `blas` for the integers that a BLAS
+counts with. A first call has them at once; those for this very machine are compiled beside, but
+for `blas` (`c_loops.py`)."""
 C_TYPES = {"f4": "float", "f8": "double", "b1": "uint8_t"}
 C_TYPES |= {f"{kind}{n}": f"{name}{8 * n}_t" for n in (1, 2, 4, 8) for kind, name in _INTEGERS}
 C_TYPES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # aligned as complex numbers
@@ -64,6 +66,8 @@ C_TYPES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # aligned as c
 INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "storage/file_io/crc32c": {"x86_64": ("-msse4.2",), "aarch64": ("-march=armv8-a+crc",)},
     "ops/table/functions": {"x86_64": ("-mavx2", "-mfma", "-mf16c")},
+    "ops/backend/blas_i4": {"x86_64": ("-mavx2",)},
+    "ops/backend/blas_i8": {"x86_64": ("-mavx2",)},
 }
 """Those that a file needs beside the ones of every machine of a kind; it looks for them itself."""
 AT_IMPORT = (*MODULES, "threads")
@@ -92,9 +96,14 @@ def included(file: str) -> list[str]:
     """The headers of ours that a C file names, as paths in the package; of a loop its files."""
     if file in LOOPS:
         path = LOOPS[file][0]
-        parts = _PART.findall((PACKAGE / f"{path}.c").read_text("utf-8"))
-        return [f"{path}.c", *(_of_ops()[part].relative_to(PACKAGE).as_posix() for part in parts)]
+        text = (PACKAGE / f"{path}.c").read_text("utf-8")
+        parts = [_of_ops()[part].relative_to(PACKAGE).as_posix() for part in _PART.findall(text)]
+        return [f"{path}.c", *parts, *_headers(text)]
     return _INCLUDED.findall((PACKAGE / f"{file}.c").read_text("utf-8"))
+
+
+def _headers(text: str) -> list[str]:
+    return [name for name in _INCLUDED.findall(text) if name.endswith(".h")]
 
 
 @cache
@@ -119,7 +128,7 @@ def loop_source(stem: str, code: str) -> str:
     head = f"#include <stdint.h>\ntypedef {C_TYPES[code]} T;\n"
     head += f"#define IS_FLOAT {int(code[0] == 'f')}\n#define IS_SIGNED {int(code[0] == 'i')}\n"
     head += f"#define BITS {8 * int(code[1:])}\n"
-    return head + op_source(f"{stem}.c")
+    return head + _with_headers(op_source(f"{stem}.c"))
 
 
 def source_of(file: str) -> str:
@@ -127,11 +136,12 @@ def source_of(file: str) -> str:
     if file in LOOPS:
         path, code = LOOPS[file]
         return loop_source(path.rpartition("/")[2], code)
+    return _with_headers((PACKAGE / f"{file}.c").read_text("utf-8"))
 
-    def text_of(found: re.Match[str]) -> str:
-        return (PACKAGE / found[1]).read_text("utf-8")
 
-    return _INCLUDED.sub(text_of, (PACKAGE / f"{file}.c").read_text("utf-8"))
+def _with_headers(text: str) -> str:
+    """A text with the files of ours that it names in their places."""
+    return _INCLUDED.sub(lambda found: (PACKAGE / found[1]).read_text("utf-8"), text)
 
 
 @cache

@@ -1,5 +1,5 @@
 /* Products of matrices by one library: one function for whoever multiplies, so that all have the same
-   bits. `Whole`, the integers that it counts with, is defined before this. The library has one core: one
+   bits. `T`, the integers that it counts with, is defined before this. The library has one core: one
    over OpenMP is set so for the calling thread alone, one with threads of its own for the whole process
    while somebody multiplies.
 
@@ -8,11 +8,15 @@
    after it they keep the cores from the tasks that follow. The parts depend on the shape and on the number
    of workers that a session has, not on how many of them find the time: the kernels of some libraries add
    up in another order at the border of a matrix than within it. */
+#include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+typedef T Whole;
 #define LINES(T)
 #include "tasking/c/halves.h"
 
@@ -46,19 +50,20 @@ void use(void *const *given, void *get, void *set, int64_t of_threads, void *sha
   is_of_threads = (int)of_threads;
 }
 
-/* Products of matrices by MKL instead: its function for each dtype, with the arguments that Fortran has, and how the
-   calling thread says how many cores it may use. */
-static void *in_fortran[4];
-static int (*limit_threads)(int);
-
-void use_mkl(void *limit, void *of_floats, void *of_doubles, void *of_complex, void *of_double_complex) {
-  void *const given[] = {of_floats, of_doubles, of_complex, of_double_complex};
-  memcpy(in_fortran, given, sizeof in_fortran);
-  limit_threads = (int (*)(int))limit;
-}
-
 /* How many products the library has made. */
 int64_t made(void) { return __atomic_load_n(&n_made, __ATOMIC_RELAXED); }
+
+/* Whether this processor has what this was built for. */
+#ifdef __x86_64__
+__attribute__((target("no-avx")))
+#endif
+int is_able(void) {
+#ifdef __AVX2__
+  return __builtin_cpu_supports("avx2") != 0;
+#else
+  return 1;
+#endif
+}
 
 /* The cores that the next call of this thread may use. */
 int64_t cores(void) { return get_threads(); }
@@ -107,11 +112,19 @@ typedef struct {
   char *out;
 } Product;
 
+/* MKL: its function for each dtype, with the arguments that Fortran has, and how the calling thread says how many cores
+   it may use. */
+static void *in_fortran[4];
+static int (*limit_threads)(int);
+
 typedef void (*Fortran)(const char *, const char *, const int *, const int *, const int *, const void *, const void *,
                         const int *, const void *, const int *, const void *, void *, const int *);
 
 /* Fortran stores columns: it sees the transposes of all three. */
-static void multiply_in_fortran(const Product *p, int64_t code, const void *one, const void *zero) {
+static void multiply_by_mkl(const Product *p, int64_t code) {
+  static const float one_float[2] = {1, 0}, zero_float[2];
+  static const double one_double[2] = {1, 0}, zero_double[2];
+  const void *const one = code % 2 ? (const void *)one_double : one_float, *const zero = code % 2 ? (const void *)zero_double : zero_float;
   const int m = (int)p->rows, n = (int)p->columns, k = (int)p->k, step = (int)p->step;
   const char *const left = p->b.transposed == TRANSPOSED ? "T" : "N", *const right = p->a.transposed == TRANSPOSED ? "T" : "N";
   ((Fortran)in_fortran[code])(left, right, &n, &m, &k, one, p->b.at, &p->b.step, p->a.at, &p->a.step, zero, p->out, &step);
@@ -128,11 +141,6 @@ static void multiply_in_fortran(const Product *p, int64_t code, const void *one,
                                       p->a.step, 0, p->out, p->step);                              \
   }                                                                                                \
   static void multiply_##T(const Product *p) {                                                     \
-    const T one = 1, zero = 0;                                                                     \
-    if (in_fortran[CODE]) {                                                                        \
-      multiply_in_fortran(p, CODE, &one, &zero);                                                   \
-      return;                                                                                      \
-    }                                                                                              \
     ((Gemm_##T)functions[CODE][GEMM])(ROW_MAJOR, p->a.transposed, p->b.transposed, p->rows, p->columns,    \
                                       p->k, 1, p->a.at, p->a.step, p->b.at, p->b.step, 0, p->out,  \
                                       p->step);                                                    \
@@ -153,10 +161,6 @@ REAL(double, 1)
                                           p->step);                                                \
   }                                                                                                \
   static void multiply_##CODE(const Product *p) {                                                  \
-    if (in_fortran[CODE]) {                                                                        \
-      multiply_in_fortran(p, CODE, one_##CODE, zero_##CODE);                                       \
-      return;                                                                                      \
-    }                                                                                              \
     ((Gemm_complex)functions[CODE][GEMM])(ROW_MAJOR, p->a.transposed, p->b.transposed, p->rows,            \
                                           p->columns, p->k, one_##CODE, p->a.at, p->a.step,        \
                                           p->b.at, p->b.step, zero_##CODE, p->out, p->step);       \
@@ -278,6 +282,7 @@ static void with_vector(const Product *p, int is_right, int64_t code, int64_t si
 typedef struct {
   enum { MATRICES, VECTOR_RIGHT, VECTOR_LEFT, VECTORS, ITSELF } kind;
   int64_t code, size, rows, columns, k, of_rows, of_columns, n_parts;
+  int is_by_mkl;
 } Cut;
 
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
@@ -332,8 +337,10 @@ static void multiply_part(const Cut *c, const Product *whole, int64_t i) {
   p.out += (row * p.step + column) * c->size;
   if (c->kind == VECTOR_RIGHT || c->kind == VECTOR_LEFT)
     with_vector(&p, c->kind == VECTOR_RIGHT, c->code, c->size);
-  else if (c->kind == ITSELF && down == across && !(in_fortran[c->code] && is_shallow(c)))
+  else if (c->kind == ITSELF && down == across && !is_shallow(c))
     halve[c->code](&p);
+  else if (c->is_by_mkl)
+    multiply_by_mkl(&p, c->code);
   else
     multiply[c->code](&p);
   if (c->kind == ITSELF) mirror(c->code, whole->out, p.step, row, column, p.rows, p.columns);
@@ -379,7 +386,7 @@ typedef struct {
 static void multiply_parts(void *given) {
   Stack *const s = given;
   const int64_t *const next = s->how + 10, n = s->cut.n_parts, end = s->how[9] * n;
-  const int before = is_of_threads ? get_threads() : 1, limit = limit_threads ? limit_threads(1) : 0;
+  const int before = is_of_threads ? get_threads() : 1, limit = s->cut.is_by_mkl ? limit_threads(1) : 0;
   if (before != 1) set_threads(1);
   for (int64_t from; (from = __atomic_fetch_add(&s->n_taken, s->n_at_once, __ATOMIC_RELAXED)) < end;)
     for (int64_t i = from; i < from + s->n_at_once && i < end; ++i) {
@@ -392,16 +399,182 @@ static void multiply_parts(void *given) {
         multiply_part(&s->cut, &p, i % n);
     }
   if (before != 1) set_threads(before);
-  if (limit_threads) limit_threads(limit);
+  if (s->cut.is_by_mkl) limit_threads(limit);
+}
+
+/* MKL takes less time for many shapes, and tenths of a second to be loaded. What a product is to the bit is what the library
+   above makes of it; MKL's are the same for most shapes whose sums are not cut, so it makes those once they have paid for it:
+   a thread beside loads it, and multiplies random numbers in each such shape by both. Nothing waits, and no bits change. */
+typedef struct {
+  int64_t code, rows, columns, k, of_rows, of_columns, kind, left, right;
+} Shape;
+enum { UNKNOWN, CLAIMED, ASKED, SAME, DIFFERENT };
+typedef struct {
+  uint64_t hash; /* 0: nothing is here */
+  Shape shape; /* written by who claims it, read once it is asked for */
+  int64_t work;
+  int state;
+} Known;
+enum { N_KNOWN = 2048, N_PLACES = 8, LONGEST_SUM = 512, MOST_BYTES = 1 << 26 };
+#define LOADING_WORK ((int64_t)1 << 34)
+#define SHAPE_WORK ((int64_t)1 << 28)
+/* Longer sums are cut, by each library in its way. Multiplications of one dtype and core take 10 to 40 ps: to load MKL pays
+   after LOADING_WORK, to try a shape after SHAPE_WORK. */
+static Known known[N_KNOWN];
+static const char *mkl_path;
+static int64_t n_made_by_mkl, all_work;
+static int is_trying, is_ending; /* whether there is a thread that loads and tries; whether it is to end */
+
+/* How many products MKL has made. */
+int64_t made_by_mkl(void) { return __atomic_load_n(&n_made_by_mkl, __ATOMIC_RELAXED); }
+
+/* The file that has MKL, of which the caller keeps the name. */
+void use_mkl(const char *path) { __atomic_store_n(&mkl_path, path, __ATOMIC_RELEASE); }
+
+static int has_loaded(void) {
+  if (limit_threads) return 1;
+  static const char *const names[] = {"sgemm_", "dgemm_", "cgemm_", "zgemm_"};
+  void *const file = dlopen(mkl_path, RTLD_NOW | RTLD_LOCAL), *const limit = file ? dlsym(file, "MKL_Set_Num_Threads_Local") : 0;
+  for (int i = 0; file && i < 4; ++i) in_fortran[i] = dlsym(file, names[i]);
+  if (!limit || !in_fortran[0] || !in_fortran[1] || !in_fortran[2] || !in_fortran[3]) return 0;
+  limit_threads = (int (*)(int))limit;
+  return 1;
+}
+
+/* Numbers in [-1, 1) of which no bits are alike; the first row is -0, the first column positive. */
+static void draw(char *at, int64_t is_double, int64_t lines, int64_t length, int is_first_zero, uint64_t seed) {
+  for (int64_t i = 0; i < lines * length; ++i) {
+    seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+    double x = (double)(int64_t)seed * 0x1p-63;
+    if (is_first_zero && i < length) x = -0.0;
+    if (!is_first_zero && i % length == 0) x = fabs(x);
+    if (is_double)
+      ((double *)at)[i] = x;
+    else
+      ((float *)at)[i] = (float)x;
+  }
+}
+
+static Cut cut_as(const Shape *s) {
+  Cut c = {.kind = (int)s->kind, .code = s->code, .size = sizes[s->code], .rows = s->rows, .columns = s->columns, .k = s->k};
+  c.of_rows = s->of_rows, c.of_columns = s->of_columns;
+  c.n_parts = c.kind == ITSELF ? c.of_rows * (c.of_rows + 1) / 2 : c.of_rows * c.of_columns;
+  return c;
+}
+
+static int64_t bytes_to_try(const Cut *c) { return (c->rows * c->k + c->k * c->columns + 2 * c->rows * c->columns) * c->size; }
+
+/* Whether both libraries give a shape the same bits. */
+static int is_same(const Shape *s) {
+  Cut c = cut_as(s);
+  const int64_t n_reals = s->code < 2 ? 1 : 2, out_bytes = c.rows * c.columns * c.size;
+  char *const a = malloc(bytes_to_try(&c));
+  if (!a) return 0;
+  char *const b = a + c.rows * c.k * c.size, *const out = b + c.k * c.columns * c.size;
+  draw(a, s->code % 2, c.rows, c.k * n_reals, 1, 0x9e3779b97f4a7c15);
+  draw(b, s->code % 2, c.k, c.columns * n_reals, 0, 0xd1342543de82ef95);
+  Product p = {.rows = c.rows, .columns = c.columns, .k = c.k, .step = c.columns};
+  p.a = (Matrix){a, (int)s->left, (int)(s->left == TRANSPOSED ? c.rows : c.k)};
+  p.b = (Matrix){b, (int)s->right, (int)(s->right == TRANSPOSED ? c.k : c.columns)};
+  if (c.kind == ITSELF) p.b.at = a, p.b.step = p.a.step;
+  share(1);
+  for (c.is_by_mkl = 0; c.is_by_mkl < 2; ++c.is_by_mkl) {
+    p.out = out + c.is_by_mkl * out_bytes;
+    for (int64_t i = 0; i < c.n_parts; ++i) multiply_part(&c, &p, i);
+  }
+  share(-1);
+  const int same = !memcmp(out, out + out_bytes, out_bytes);
+  free(a);
+  return same;
+}
+
+static void *try_shapes(void *unused) {
+  (void)unused;
+  int is_left = !__atomic_load_n(&is_ending, __ATOMIC_ACQUIRE) && has_loaded();
+  if (!limit_threads) use_mkl(0); /* for good */
+  if (is_left) limit_threads(1);
+  while (is_left) {
+    is_left = 0;
+    for (int i = 0; i < N_KNOWN && !__atomic_load_n(&is_ending, __ATOMIC_ACQUIRE); ++i)
+      if (__atomic_load_n(&known[i].state, __ATOMIC_ACQUIRE) == ASKED) {
+        is_left = 1;
+        __atomic_store_n(&known[i].state, is_same(&known[i].shape) ? SAME : DIFFERENT, __ATOMIC_RELEASE);
+      }
+  }
+  __atomic_store_n(&is_trying, 0, __ATOMIC_RELEASE);
+  return 0;
+}
+
+static void begin_to_try(void) {
+  pthread_t thread;
+  if (__atomic_load_n(&is_trying, __ATOMIC_RELAXED) || __atomic_exchange_n(&is_trying, 1, __ATOMIC_ACQUIRE)) return;
+  if (pthread_create(&thread, 0, try_shapes, 0))
+    __atomic_store_n(&is_trying, 0, __ATOMIC_RELEASE);
+  else
+    pthread_detach(thread);
+}
+
+/* The process ends, or forks: nobody loads while libraries let go of their memory, nor holds what a child waits for. */
+void end_trying(void) {
+  __atomic_store_n(&is_ending, 1, __ATOMIC_RELEASE);
+  while (__atomic_load_n(&is_trying, __ATOMIC_ACQUIRE)) nanosleep(&(struct timespec){0, 1000000}, 0);
+}
+
+void go_on_trying(void) { __atomic_store_n(&is_ending, 0, __ATOMIC_RELEASE); }
+
+static uint64_t hash_of(const Shape *s) {
+  const int64_t *const numbers = (const int64_t *)s;
+  uint64_t hash = 0x9e3779b97f4a7c15;
+  for (unsigned i = 0; i < sizeof *s / sizeof *numbers; ++i) {
+    hash = (hash ^ (uint64_t)numbers[i]) * 0xff51afd7ed558ccd;
+    hash ^= hash >> 32;
+  }
+  return hash | 1;
+}
+
+/* What is known of a shape; 0 where there is no place for it. */
+static Known *place_of(const Shape *shape) {
+  const uint64_t hash = hash_of(shape);
+  for (int i = 0; i < N_PLACES; ++i) {
+    Known *const one = known + (hash / 2 + i) % N_KNOWN;
+    uint64_t here = __atomic_load_n(&one->hash, __ATOMIC_RELAXED);
+    if (!here && __atomic_compare_exchange_n(&one->hash, &here, hash, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return one;
+    if (here == hash) return one;
+  }
+  return 0;
+}
+
+/* Whether MKL multiplies these; what they take counts until that is known. */
+static int is_for_mkl(const Cut *c, const int64_t *how, char *const *arrays) {
+  if (!__atomic_load_n(&mkl_path, __ATOMIC_ACQUIRE) || !(c->kind == MATRICES || is_shallow(c)) || c->k > LONGEST_SUM || bytes_to_try(c) > MOST_BYTES) return 0;
+  const Product p = product_of(how, arrays);
+  const Shape shape = {c->code, c->rows, c->columns, c->k, c->of_rows, c->of_columns, c->kind, p.a.transposed, p.b.transposed};
+  Known *const one = place_of(&shape);
+  const int state = one ? __atomic_load_n(&one->state, __ATOMIC_ACQUIRE) : DIFFERENT;
+  if (state == UNKNOWN) {
+    const int64_t work = how[9] * c->rows * c->columns * c->k * (c->code < 2 ? 1 : 4);
+    const int64_t all = __atomic_add_fetch(&all_work, work, __ATOMIC_RELAXED);
+    const int64_t of_shape = __atomic_add_fetch(&one->work, work, __ATOMIC_RELAXED);
+    if (all >= LOADING_WORK && of_shape >= SHAPE_WORK) {
+      int before = UNKNOWN;
+      if (__atomic_compare_exchange_n(&one->state, &before, CLAIMED, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        one->shape = shape;
+        __atomic_store_n(&one->state, ASKED, __ATOMIC_RELEASE);
+      }
+    }
+  }
+  if (state == ASKED && !__atomic_load_n(&is_ending, __ATOMIC_RELAXED)) begin_to_try();
+  return state == SAME;
 }
 
 /* By up to so many threads. */
 static void products(const int64_t *how, char **arrays, int64_t n_threads) {
   Stack s = {how, arrays, cut_of(how, arrays), 1, 0};
+  s.cut.is_by_mkl = is_for_mkl(&s.cut, how, arrays);
   const int64_t n = s.cut.n_parts * how[9], each = work_of(&s.cut) / s.cut.n_parts;
   if (each < PART_WORK) s.n_at_once = least(PART_WORK / (each + 1) + 1, n);
   n_threads = in_threads ? least(n_threads, (n + s.n_at_once - 1) / s.n_at_once) : 1;
-  if (!in_fortran[0] || (s.cut.kind != MATRICES && !is_shallow(&s.cut))) __atomic_add_fetch(&n_made, how[9], __ATOMIC_RELAXED);
+  __atomic_add_fetch(s.cut.is_by_mkl ? &n_made_by_mkl : &n_made, how[9], __ATOMIC_RELAXED);
   if (!is_of_threads) share(1);
   if (n_threads > 1)
     in_threads(multiply_parts, &s, n_threads);

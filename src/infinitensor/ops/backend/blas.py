@@ -4,14 +4,17 @@ A call by torch takes 15 to 30 us before it multiplies, with Python's lock; this
 (`runtime/native`) nothing. Whoever multiplies matrices on a CPU comes here, so the bits are those
 of one function. The library is the OpenBLAS beside torch, else the one that NumPy or SciPy bring:
 products by these are counted. There is none (`find_library()` is None) where these have none in a
-file of its own, or there is no compiler: then torch multiplies. On processors of Intel matrices are
-multiplied by MKL, from torch's file: products of few columns take 0.6 to 0.8 of the time, and the
-small parts of one that threads share 0.75 to 0.9; the rest of the library is used as it is.
+file of its own, or `blas.c` was not built and there is no compiler: then torch multiplies.
+
+On processors of Intel shapes that were multiplied so often that it pays are left to MKL, from
+torch's file, where it gives them the same bits (`blas.c`); nobody waits until that is loaded.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import os
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -25,8 +28,8 @@ from infinitensor.dtypes import bfloat16, float16, float32
 from infinitensor.events import lane
 from infinitensor.fixed_c import source_of
 from infinitensor.ir.call_tables import BY_ITSELF, Calls, Form, InC
-from infinitensor.native import CompilerError, address, compiler, library
-from infinitensor.ops.backend.mkl import find_mkl, is_of_intel
+from infinitensor.native import CompilerError, address, fixed_library, library
+from infinitensor.ops.backend.mkl import is_of_intel, mkl_file
 from infinitensor.ops.backend.torch_loading import is_loading
 from infinitensor.threads import n_sharing, number_address, share_address
 
@@ -40,8 +43,6 @@ CODES = {np.dtype(name): code for code, name in enumerate(("f4", "f8", "c8", "c1
 AS_FLOATS = {float32: 0, float16: 1, bfloat16: 2}
 """Those that are multiplied as float32, together or alone, and the result rounded once."""
 LETTERS = "sdcz"
-MKL_PRODUCTS = tuple(f"{letter}gemm_" for letter in LETTERS)
-MKL_THREADS = "MKL_Set_Num_Threads_Local"
 MOST_BLAS_COUNT = 1 << 31
 """The largest size that the library takes."""
 
@@ -109,15 +110,16 @@ def beside() -> Library | None:
 def find_library() -> Any:
     """The functions of `blas.c` over the library, or None."""
     blas = beside()
-    if blas is None or compiler() is None:
+    if blas is None:
         return None
     try:
         names = [f"cblas_{c}{op}" for c in LETTERS for op in ("gemm", "gemv", "syrk")]
         given = [ctypes.cast(blas.function(name), ctypes.c_void_p) for name in names]
         get, put, is_of_threads = blas.threads()
-        integer = "int64_t" if blas.integer is ctypes.c_int64 else "int"
-        text = source_of("ops/backend/blas")
-        ours = library(f"#include <stdint.h>\ntypedef {integer} Whole;\n{text}")
+        file = f"ops/backend/blas_i{ctypes.sizeof(blas.integer)}"
+        ours = fixed_library(file)
+        if not ours.is_able():
+            ours = library(source_of(file))  # for this very machine
     except (AttributeError, OSError, CompilerError):
         return None
     threads = [ctypes.cast(function, ctypes.c_void_p) for function in (get, put)]
@@ -128,17 +130,34 @@ def find_library() -> Any:
         ctypes.c_void_p(share_address()),
         ctypes.c_void_p(number_address()),
     )
-    mkl = find_mkl() if is_of_intel() else None
-    if mkl is not None and all(hasattr(mkl, name) for name in (*MKL_PRODUCTS, MKL_THREADS)):
-        functions = [getattr(mkl, name) for name in (MKL_THREADS, *MKL_PRODUCTS)]
-        ours.use_mkl(*(ctypes.cast(function, ctypes.c_void_p) for function in functions))
-    for function in (ours.enter, ours.leave):
+    for function in (ours.enter, ours.leave, ours.end_trying, ours.go_on_trying):
         function.argtypes, function.restype = [], None
-    for function in (ours.made, ours.cores):
+    _offer_mkl(ours)
+    for function in (ours.made, ours.made_by_mkl, ours.cores):
         function.argtypes, function.restype = [], ctypes.c_int64
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     ours.stack.argtypes, ours.stack.restype = [pointer, pointer, number], None
     return ours
+
+
+def _offer_mkl(ours: Any) -> None:
+    """Let `blas.c` load MKL, where there is one for this processor and it pays."""
+    path = mkl_file() if is_of_intel() else None
+    if path is None:
+        return
+    ours.held = ctypes.create_string_buffer(bytes(path))
+    ours.use_mkl(ours.held)
+    atexit.register(ours.end_trying)
+    go_on = ours.go_on_trying
+    os.register_at_fork(before=ours.end_trying, after_in_parent=go_on, after_in_child=go_on)
+
+
+def n_by_mkl() -> int:
+    """The products that MKL made, in this process."""
+    if not find_library.cache_info().currsize:
+        return 0
+    ours = find_library()
+    return 0 if ours is None else int(ours.made_by_mkl())
 
 
 def n_borrowed() -> int:
