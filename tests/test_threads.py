@@ -53,11 +53,18 @@ int64_t meet(Share share, Room *room, int64_t n_threads) {
   return 0;
 }
 
-typedef int64_t (*ShareParts)(void (*)(void *, int64_t), void *, int64_t, int64_t, int64_t);
-static void take_part(void *given, int64_t part) { ((int64_t *)given)[part]++; }
-int64_t add_by_part(ShareParts share, int64_t *done, int64_t n, int64_t n_threads,
-                    int64_t expected_ns) {
-  return share(take_part, done, n, n_threads, expected_ns);
+typedef void (*ShareParts)(void (*)(void *, int64_t), void *, int64_t, int64_t, int64_t, int64_t *);
+typedef struct { int64_t n, *done; } Numbered;
+static void take_part(void *given, int64_t part) {
+  const Numbered *parts = given;
+  if (part >= 0) parts->done[part]++;
+  else for (int64_t k = 0; k < parts->n; k++) parts->done[k]++; /* all of them */
+}
+int64_t add_by_part(ShareParts share, int64_t *done, int64_t n, int64_t n_threads, int64_t size,
+                    int64_t *times) {
+  Numbered parts = {n, done};
+  share(take_part, &parts, n, n_threads, size, times);
+  return 0;
 }
 """
 
@@ -96,23 +103,25 @@ def add_to_all(n: int, n_threads: int) -> np.ndarray:
     return done
 
 
-def add_by_part(n: int, n_threads: int, expected_ns: int) -> np.ndarray:
-    """How often each of n numbered parts was done."""
+class Times(ctypes.Structure):
+    """What calls of a kind took, alone and shared, in ps for each element: `Times` of C."""
+
+    _fields_ = [
+        (name, ctypes.c_int64) for name in ("alone", "shared", "n_calls", "n_alone", "n_shared")
+    ]
+
+
+def add_by_part(n: int, n_threads: int, size: int, times: Times | None = None) -> np.ndarray:
+    """How often each of n numbered parts was done, of a call of so many elements."""
     done = np.zeros(n, np.int64)
-    call(
-        "add_by_part",
-        ctypes.c_void_p(done.ctypes.data),
-        n,
-        n_threads,
-        expected_ns,
-        by="share_parts",
-    )
+    at, known = ctypes.c_void_p(done.ctypes.data), ctypes.byref(times or Times())
+    call("add_by_part", at, n, n_threads, size, known, by="share_parts")
     return done
 
 
-def lateness() -> Any:
-    """How late threads are thought to be: the number in C."""
-    return ctypes.c_int64.in_dll(threads._functions(), "late_ns")
+def trial_end() -> Any:
+    """Up to which call, of those with parts, sharing is tried: the number in C."""
+    return ctypes.c_int64.in_dll(threads._functions(), "trial_end")
 
 
 def wait_until_ended() -> None:
@@ -169,25 +178,44 @@ def test_every_part_is_done_once_whoever_else_calls(n_callers: int, n_threads: i
 @pytest.mark.parametrize("n_threads", [1, 2, 16])
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 500])
 def test_every_numbered_part_is_done_once(n: int, n_threads: int) -> None:
-    for expected_ns in (0, 1, 10**9):
-        assert (add_by_part(n, n_threads, expected_ns) == 1).all()
+    for alone in (0, 1, 10**9):
+        times = Times(alone=alone, n_alone=3 * (alone > 0))
+        for _ in range(40):
+            assert (add_by_part(n, n_threads, 1000, times) == 1).all()
 
 
-def test_little_work_is_shared_unless_threads_are_late() -> None:
-    late = lateness()
-    late.value = 0
-    assert (add_by_part(8, 2, 1000) == 1).all()
-    assert threads.count_threads() == 0  # over before another would be awake
-    late.value = 1_000_000
-    assert (add_by_part(8, 2, 500_000) == 1).all()
+def test_the_first_call_of_a_kind_is_not_shared_unless_it_is_large() -> None:
+    times = Times()
+    assert (add_by_part(8, 2, 1000, times) == 1).all()
     assert threads.count_threads() == 0
-    assert 990_000 < late.value < 1_000_000  # what was is forgotten little by little
-    assert (add_by_part(8, 2, 50_000_000) == 1).all()
+    assert times.alone > 0
+    assert (add_by_part(8, 2, 1 << 20, Times()) == 1).all()
     assert threads.count_threads() == 1
-    late.value = 0
-    wait_until_ended()
-    assert (add_by_part(8, 2, 500_000) == 1).all()
+
+
+def test_what_is_over_before_others_would_come_is_never_shared() -> None:
+    times = Times(alone=1000, n_alone=3)  # 1 us
+    for _ in range(100):
+        assert (add_by_part(8, 2, 1000, times) == 1).all()
+    assert threads.count_threads() == 0
+
+
+def test_sharing_is_tried_in_a_row_of_calls_and_kept_if_it_takes_less() -> None:
+    times = Times(alone=10**9, n_alone=3)  # 1 ms, but what is shared here takes us
+    for _ in range(40):
+        add_by_part(8, 2, 1000, times)
     assert threads.count_threads() == 1
+    assert times.n_shared == 3
+    assert 0 < times.shared < times.alone
+
+
+def test_what_takes_longer_where_it_is_shared_is_tried_again_seldom() -> None:
+    trial_end().value = 0
+    times = Times(alone=10**6, shared=10**9, n_calls=1, n_alone=3, n_shared=3)
+    for _ in range(200):
+        add_by_part(8, 2, 1000, times)
+    assert threads.count_threads() == 0
+    assert times.shared == 10**9
 
 
 def test_where_all_threads_are_busy_a_caller_works_alone() -> None:
@@ -318,8 +346,8 @@ def test_calls_are_shared_among_as_many_as_a_session_has_workers(
     try:
         it.config.workers = n_workers
         with it.init("cpu"):
-            lateness().value = 0
-            made = numpy_loops.compute(np.sqrt, x)
+            for _ in range(40):  # alone first
+                made = numpy_loops.compute(np.sqrt, x)
             assert (made is None) == (n_workers == 1)
             assert threads.count_threads() == n_workers - 1
     finally:

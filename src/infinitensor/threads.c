@@ -12,11 +12,13 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { N_OFFERS = 16, AWAKE_NS = 100000, LOOKS = 64 };
+enum { N_OFFERS = 16, AWAKE_NS = 100000, MOST_AWAKE_NS = 1000000, TAKEN_NS = 20000, WAKES = 4, LOOKS = 128, WOKEN_EACH = 2 };
 #define CLOSED ((int64_t)1 << 32)
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
 #define STORE(x, value) __atomic_store_n(&(x), value, __ATOMIC_SEQ_CST)
 #define ADD(x, n) __atomic_add_fetch(&(x), n, __ATOMIC_SEQ_CST)
+#define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define SET(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELAXED)
 
 typedef struct {
     int64_t gate; /* threads inside; less by CLOSED while nothing is offered */
@@ -27,7 +29,11 @@ typedef struct {
 
 static Offer offers[N_OFFERS];
 static int64_t n_made; /* offers, ever */
-static int64_t n_asleep, n_waiting;
+static int64_t n_asleep, n_waiting, n_to_wake;
+static int64_t n_open, idle_since; /* offers that are made and not withdrawn; when the last was */
+static int64_t wake_ns, called_at; /* from a call until who slept has begun, of late; the last call */
+static int64_t awake_ns = AWAKE_NS; /* how long who has nothing to do looks for more */
+static __thread int64_t own_number; /* of a thread of ours, from 1; others have 0 */
 static int64_t n_threads, n_kept; /* with the lock; so many may stay */
 static pthread_mutex_t lock;
 static pthread_cond_t wake, out;
@@ -35,7 +41,7 @@ static pthread_cond_t wake, out;
 /* At the beginning, and in the child of a fork, which has no threads. */
 static void forget(void) {
     for (int k = 0; k < N_OFFERS; k++) offers[k].gate = -CLOSED, offers[k].is_used = 0;
-    n_asleep = n_waiting = n_threads = n_kept = 0;
+    n_asleep = n_waiting = n_threads = n_kept = n_to_wake = n_open = own_number = 0;
     pthread_mutex_init(&lock, 0);
     pthread_cond_init(&wake, 0);
     pthread_cond_init(&out, 0);
@@ -80,6 +86,11 @@ static int take(Offer *offer, int does_jobs) {
     return is_in;
 }
 
+/* Each who is woken wakes others: where waking takes as long as the work itself, nobody does it for all. */
+static void wake_some(void) {
+    for (int k = 0; k < WOKEN_EACH && LOAD(n_to_wake) > 0 && ADD(n_to_wake, -1) >= 0; k++) pthread_cond_signal(&wake);
+}
+
 /* Until there is another offer than those seen; whether this thread may stay. */
 static int sleep_until_offered(int64_t seen) {
     pthread_mutex_lock(&lock);
@@ -89,28 +100,39 @@ static int sleep_until_offered(int64_t seen) {
     const int may_stay = LOAD(n_threads) <= LOAD(n_kept);
     if (!may_stay) ADD(n_threads, -1);
     pthread_mutex_unlock(&lock);
+    wake_some();
+    if (LOAD(n_made) != seen) STORE(wake_ns, LOAD(wake_ns) + (now_ns() - LOAD(called_at) - LOAD(wake_ns)) / 8);
     return may_stay;
 }
 
 static void *serve(void *given) {
-    (void)given;
-    int64_t seen;
+    own_number = (intptr_t)given;
+    int64_t seen, busy_until;
     do {
-        int n_taken;
-        do {
+        busy_until = now_ns();
+        for (;;) {
+            int n_taken = 0;
             seen = LOAD(n_made);
-            n_taken = 0;
             for (int k = 0; k < N_OFFERS; k++) n_taken += take(offers + k, 1);
-        } while (n_taken);
-        /* more often follows soon: to wake takes several times as long as what a thread is woken for */
-        const int64_t until = now_ns() + AWAKE_NS;
-        while (LOAD(n_made) == seen && now_ns() < until) {
-            for (int k = 0; k < LOOKS && LOAD(n_made) == seen; k++) pause_briefly();
-            sched_yield(); /* others go first */
+            if (n_taken) {
+                busy_until = now_ns();
+                continue;
+            }
+            /* more often follows soon: to wake takes several times as long as what a thread is woken for */
+            for (int64_t now = 0; LOAD(n_made) == seen && now < busy_until + LOAD(awake_ns); now = now_ns()) {
+                for (int k = 0; k < LOOKS && LOAD(n_made) == seen; k++) pause_briefly();
+                now = now_ns();
+                sched_yield(); /* others go first */
+                if (now_ns() - now > TAKEN_NS) break; /* and there are some */
+            }
+            if (LOAD(n_made) == seen) break;
         }
-    } while (LOAD(n_made) != seen || sleep_until_offered(seen));
+    } while (sleep_until_offered(seen));
     return 0;
 }
+
+/* 0 in a thread that is not one of these, else its number: who has done a part finds it in its caches again. */
+int64_t thread_number(void) { return own_number; }
 
 /* So many threads at least; they take no signals. */
 static void start(int64_t n) {
@@ -119,8 +141,10 @@ static void start(int64_t n) {
     pthread_mutex_lock(&lock);
     if (n_kept < n) STORE(n_kept, n);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (pthread_t thread; n_threads < n && !pthread_create(&thread, 0, serve, 0); ADD(n_threads, 1))
+    for (pthread_t thread; n_threads < n; ADD(n_threads, 1)) {
+        if (pthread_create(&thread, 0, serve, (void *)(intptr_t)(n_threads + 1))) break;
         pthread_detach(thread);
+    }
     pthread_sigmask(SIG_SETMASK, &before, 0);
     pthread_mutex_unlock(&lock);
 }
@@ -137,11 +161,22 @@ int64_t count_threads(void) { return LOAD(n_threads); }
 
 /* --- offers ----------------------------------------------------------------------------------- */
 
+/* Threads look for more for some times as long as it takes to wake one, or as it took of late until there was more, but
+   not where that is long. */
+static void note_gap(void) {
+    const int64_t gap = now_ns() - LOAD(idle_since), before = LOAD(awake_ns), wakes = WAKES * LOAD(wake_ns);
+    const int64_t least = wakes < AWAKE_NS ? AWAKE_NS : wakes < MOST_AWAKE_NS ? wakes : MOST_AWAKE_NS;
+    const int64_t wanted = 2 * gap < MOST_AWAKE_NS ? 2 * gap : gap < MOST_AWAKE_NS ? MOST_AWAKE_NS : least;
+    const int64_t next = wanted > before ? wanted : before - (before - wanted) / 8;
+    if (next != before) STORE(awake_ns, next < least ? least : next);
+}
+
 static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t is_job) {
     Offer *made = offers, *end = n < 1 ? offers : offers + N_OFFERS;
     for (; made < end; made++)
         if (!LOAD(made->is_used) && !__atomic_exchange_n(&made->is_used, 1, __ATOMIC_SEQ_CST)) break;
     if (made == end) return 0;
+    if (ADD(n_open, 1) == 1) note_gap();
     made->work = work;
     made->given = given;
     made->is_job = is_job;
@@ -149,11 +184,13 @@ static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t is
     ADD(made->gate, CLOSED);
     ADD(n_made, 1);
     if (LOAD(n_threads) < n || LOAD(n_kept) < n) start(n);
-    if (LOAD(n_asleep)) {
-        pthread_mutex_lock(&lock);
-        if (n >= LOAD(n_asleep)) pthread_cond_broadcast(&wake);
-        else for (int64_t k = 0; k < n; k++) pthread_cond_signal(&wake);
+    const int64_t asleep = LOAD(n_asleep), missing = n - (LOAD(n_threads) - asleep);
+    if (asleep && missing > 0) {
+        STORE(called_at, now_ns());
+        STORE(n_to_wake, missing < asleep ? missing : asleep);
+        pthread_mutex_lock(&lock); /* who was about to sleep does */
         pthread_mutex_unlock(&lock);
+        wake_some();
     }
     return made;
 }
@@ -189,6 +226,7 @@ void withdraw(void *offered) {
         pthread_mutex_unlock(&lock);
     }
     STORE(made->is_used, 0);
+    if (!ADD(n_open, -1)) STORE(idle_since, now_ns());
 }
 
 /* Do some work here and with n - 1 threads, or as many as have nothing to do. */
@@ -200,8 +238,17 @@ void share(void (*work)(void *), void *given, int64_t n) {
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-enum { WAKE_NS = 5000, SLOWNESS = 2, MEMORY = 1024 };
-int64_t late_ns; /* that others were later with their parts than who offered them, as it was of late */
+enum { WORTH_NS = 6000, TRIES = 3, LARGE = 1 << 17, TRIAL = 32, COLD = 8, MUCH = 4 };
+enum { ALONE_AGAIN = 256, SHARED_AGAIN = 1024 };
+static int64_t n_called;    /* calls with parts, ever */
+int64_t trial_end;          /* the last of those in which a way is tried */
+static int64_t is_trial_of; /* that way: 1: shared */
+
+/* What calls of a kind took of late, in ps for each of their elements: in one thread, and in several. Zeros: nothing
+   is known yet. */
+typedef struct {
+    int64_t alone_ps, shared_ps, n_calls, n_alone, n_shared;
+} Times;
 
 typedef struct {
     void (*run)(void *, int64_t);
@@ -209,29 +256,64 @@ typedef struct {
     int64_t n_parts, next;
 } Parts;
 
-static int64_t run_parts(Parts *parts) {
-    int64_t n = 0;
-    for (int64_t part; (part = ADD(parts->next, 1) - 1) < parts->n_parts; n++) parts->run(parts->given, part);
-    return n;
+static void run_parts(void *given) {
+    Parts *parts = given;
+    for (int64_t part; (part = ADD(parts->next, 1) - 1) < parts->n_parts;) parts->run(parts->given, part);
 }
 
-static void help_with_parts(void *given) { run_parts(given); }
-
-/* Run numbered parts here and in n - 1 other threads; how long one took here. All are done here where that is expected
-   to take so little time (0: nobody knows) that others would come, or end, too late for it. */
-int64_t share_parts(void (*run)(void *, int64_t), void *given, int64_t n_parts, int64_t n, int64_t expected_ns) {
-    Parts parts = {run, given, n_parts, 0};
-    const int64_t late = LOAD(late_ns), begun = now_ns();
-    void *made = 0;
-    if (n > n_parts) n = n_parts;
-    if (n > 1) {
-        if (!expected_ns || expected_ns - expected_ns / n > WAKE_NS + late) made = offer(help_with_parts, &parts, n - 1);
-        else STORE(late_ns, late - late / MEMORY);
+/* Whether to share a call of so many elements: as it took much less time of late, for threads slow down what is beside
+   them. They may find their cores busy, or the data in another's cache, or they sleep. So the other way is tried now and
+   then, more seldom where it took much longer, and in a row of calls of all kinds, since what one gains depends on where
+   the others are done; the first of these, for which threads are woken and data moves, do not count. */
+static int is_to_share(Times *times, int64_t size, int *counts) {
+    const int64_t alone = GET(times->alone_ps), shared = GET(times->shared_ps), own = GET(times->n_calls);
+    const int64_t call = ADD(n_called, 1), left = GET(trial_end) - call;
+    SET(times->n_calls, own + 1);
+    *counts = 1;
+    if (GET(times->n_alone) < TRIES) return size >= LARGE && GET(times->n_shared) < TRIES;
+    if (alone * size / 1000 < WORTH_NS) return 0;
+    const int is_known = GET(times->n_shared) >= TRIES, is_better = is_known && 4 * shared < 3 * alone;
+    const int64_t loss = is_better ? alone / (shared + 1) : shared / (alone + 1);
+    if (left > 0) {
+        if (is_known && loss >= MUCH) return is_better;
+        *counts = left < TRIAL - COLD;
+        return GET(is_trial_of);
     }
-    const int64_t n_own = run_parts(&parts), ended = now_ns(), each = n_own ? (ended - begun) / n_own : 0;
-    if (!made) return each;
-    withdraw(made);
-    const int64_t waited = now_ns() - ended - each;
-    STORE(late_ns, late + ((waited > 0 ? waited : 0) - late) / SLOWNESS);
-    return each;
+    if (is_known && own % ((is_better ? ALONE_AGAIN : SHARED_AGAIN) * (loss + 1))) return is_better;
+    SET(is_trial_of, !is_better);
+    SET(trial_end, call + TRIAL);
+    *counts = 0;
+    return !is_better;
+}
+
+/* One call that lost its core meanwhile says little; of the first ones the least counts. */
+static void note_time(int64_t *own, int64_t *n, int64_t ps) {
+    const int64_t before = GET(*own);
+    int64_t next = before + ((ps > 2 * before ? 2 * before : ps) - before) / 4;
+    if (GET(*n) < TRIES) {
+        next = before && before < ps ? before : ps;
+        SET(*n, GET(*n) + 1);
+    }
+    SET(*own, next + !next);
+}
+
+enum { ALL = -1 };
+
+/* Run numbered parts of a call of so many elements here and in n - 1 other threads, or ALL at once here, as is quicker. */
+void share_parts(void (*run)(void *, int64_t), void *given, int64_t n_parts, int64_t n, int64_t size, Times *times) {
+    Parts parts = {run, given, n_parts, 0};
+    if (n > n_parts) n = n_parts;
+    if (n < 2) {
+        run(given, ALL);
+        return;
+    }
+    int counts;
+    const int is_shared = is_to_share(times, size, &counts);
+    const int64_t begun = now_ns();
+    if (is_shared) share(run_parts, &parts, n);
+    else run(given, ALL);
+    if (!counts) return;
+    const int64_t ps = (now_ns() - begun) * 1000 / (size + !size);
+    if (is_shared) note_time(&times->shared_ps, &times->n_shared, ps);
+    else note_time(&times->alone_ps, &times->n_alone, ps);
 }

@@ -229,7 +229,9 @@ def test_each_kind_of_strides_has_its_own_job(
         assert len(runs) == begun
 
 
-def test_no_more_threads_are_asked_than_there_are_tasks_and_work(
+@pytest.mark.parametrize("in_levels", [0, 64])
+def test_no_more_threads_are_asked_than_there_is_work_or_where_tasks_are_not_cut_tasks(
+    in_levels: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     functions, asked = c_functions(), []
@@ -246,6 +248,7 @@ def test_no_more_threads_are_asked_than_there_are_tasks_and_work(
 
     monkeypatch.setattr(called_again, "c_functions", lambda: Noted)
     monkeypatch.setattr(called_again, "Pace", Most)
+    monkeypatch.setattr(called_again, "MOST_IN_LEVELS", in_levels)
     for each_ns, most in [(1, 15), (1 << 40, 0)]:
         monkeypatch.setattr(called_again, "SHARED_NS", each_ns)
         for n_tasks in (2, 5, 40):
@@ -257,7 +260,8 @@ def test_no_more_threads_are_asked_than_there_are_tasks_and_work(
                     made = it.compute(x * 2 + 1)
                     found = it.stats()["tasks"] - before
                     np.testing.assert_array_equal(made.numpy(), values * 2 + 1)
-            assert set(asked) == ({min(most, found - 1)} if most else set())
+            expected = most if in_levels else min(most, found - 1)
+            assert set(asked) == ({expected} if most else set())
             asked.clear()
 
 
@@ -327,7 +331,10 @@ def test_others_are_asked_to_share_what_is_worth_it(
 
     in_c = OFFER(offer)
     address = ctypes.cast(in_c, ctypes.c_void_p).value
-    monkeypatch.setattr(c_team, "function_address", lambda name: address)
+    known = c_team.function_address
+    monkeypatch.setattr(
+        c_team, "function_address", lambda name: address if "offer" in name else known(name)
+    )
     monkeypatch.setattr(called_again, "SHARED_NS", 1)
     monkeypatch.setattr(called_again, "Pace", Most)
     values = np.arange(np.prod(shape)).reshape(shape)
@@ -353,19 +360,42 @@ def test_the_least_work_is_remembered_for_a_while() -> None:
         assert again.called.work_ns < called_again.MOST_NS
 
 
-def test_a_chain_of_tasks_is_one_wide() -> None:
-    def width(edges: dict[int, list[int]], n: int) -> int:
+def test_no_task_of_a_level_waits_for_another() -> None:
+    def found(edges: dict[int, list[int]], n: int) -> tuple[list[int], list[int], int]:
         after = [follower for task in range(n) for follower in edges.get(task, [])]
         borders = np.cumsum([0, *(len(edges.get(task, [])) for task in range(n))])
         program = SimpleNamespace(
             graph=SimpleNamespace(n_tasks=n), borders=borders, after=np.asarray(after, int)
         )
-        return called_again._width(program, range(n))  # type: ignore[arg-type]
+        levels = called_again.find_levels(program, np.arange(n))  # type: ignore[arg-type]
+        return levels.order.tolist(), levels.borders.tolist(), levels.width
 
-    assert width({0: [1], 1: [2]}, 3) == 1
-    assert width({0: [3], 1: [3], 2: [3]}, 4) == 3
-    assert width({}, 5) == 5
-    assert width({}, 0) == 0
+    assert found({0: [1], 1: [2]}, 3) == ([0, 1, 2], [0, 1, 2, 3], 1)
+    assert found({0: [3], 1: [3], 2: [3]}, 4) == ([0, 1, 2, 3], [0, 3, 4], 3)
+    assert found({0: [2], 1: [], 2: [3]}, 4) == ([0, 1, 2, 3], [0, 2, 3, 4], 2)
+    assert found({1: [2]}, 4) == ([0, 1, 3, 2], [0, 3, 4], 3)
+    assert found({}, 5) == ([0, 1, 2, 3, 4], [0, 5], 5)
+    assert found({}, 0) == ([], [0], 0)
+
+
+@pytest.mark.parametrize("in_levels", [0, 1 << 20])
+def test_programs_of_many_tasks_are_right_whoever_takes_them(
+    in_levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(called_again, "MOST_IN_LEVELS", in_levels)
+    monkeypatch.setattr(called_again, "SHARED_NS", 1)
+    monkeypatch.setattr(called_again, "Pace", Most)
+    values = np.random.default_rng(0).integers(0, 99, (300, 70)).astype(float)
+    with strict("cpu", 700, compile="always", workers=6):
+        x = it.compute(it.asarray(values))
+        for _ in range(20):
+            y = x * 2 + 1
+            rows = (y - y.max(axis=1, keepdims=True)) * 3
+            made = it.compute(rows[:, ::-1] + y, y.sum(axis=0))
+            wanted = values * 2 + 1
+            seen = (wanted - wanted.max(axis=1, keepdims=True)) * 3
+            np.testing.assert_array_equal(made[0].numpy(), seen[:, ::-1] + wanted)
+            np.testing.assert_array_equal(made[1].numpy(), wanted.sum(axis=0))
 
 
 @pytest.mark.parametrize("devices", ["cpu", "cpu*2"])

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import strict
 
+import infinitensor as it
 from infinitensor import native
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import GroupStep, Input
 from infinitensor.tasking.c.fold_loops import Fold
+from infinitensor.tasking.kernels import c_kernel
 from infinitensor.tasking.kernels.c_kernel import (
     Compiled,
     compiled_kernel,
@@ -128,3 +131,39 @@ def test_strides_of_a_tile_are_zero_where_one_value_stands_for_all() -> None:
     assert strides_of(x, 3, ()) == [48, 0, 8]
     assert strides_of(x, 4, ()) == [0, 48, 0, 8]
     assert strides_of(np.zeros((4, 6)), 3, (1,)) == [48, 0, 8]
+
+
+@pytest.mark.parametrize("shape", [(40_000,), (300, 70), (3, 9000), (70, 300)])
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_a_kernel_that_python_starts_is_shared_and_gives_the_same(
+    shape: tuple[int, ...], n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(c_kernel, "n_sharing", lambda: n_threads)
+    run = add_times("f8")
+    rng = np.random.default_rng(2)
+    for x in (rng.random(shape), rng.random(shape[::-1]).T):
+        row, out = rng.random(shape[-1:]), np.zeros(shape)
+        walk = run.walk([x, row, out], shape)
+        for _ in range(40):  # alone, then with others
+            out[:] = 0
+            run([x, row], [out], shape)
+            np.testing.assert_array_equal(out, x + x + row)
+        assert walk.form is not None
+        assert walk.times[2] >= 40 or walk.form[c_kernel.SHARED_BY] == c_kernel.ALONE
+    out = rng.random(40_001)
+    wanted = out[:-1] * 2 + out[1:]
+    run([out[:-1], out[1:]], [out[1:]], (40_000,))  # what is written is read elsewhere
+    assert out[1] == wanted[0]
+
+
+def test_columns_that_threads_reduce_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(5).standard_normal((1846, 63)).astype("f4")
+    found = []
+    for n_threads in (1, 4):
+        monkeypatch.setattr(c_kernel, "n_sharing", lambda n=n_threads: n)
+        with strict("cpu", 1 << 20, compile="always", workers=2):
+            x = it.compute(it.asarray(values))
+            for _ in range(30):
+                y = it.compute(it.std(it.tanh(it.exp(-it.abs(x * x))), axis=0))
+                found.append(y.numpy().tobytes())
+    assert len(set(found)) == 1

@@ -71,7 +71,8 @@ static void run_part(const Job *job, npy_intp part) {
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
-static int64_t (*share_parts)(void (*)(void *, int64_t), void *, int64_t, int64_t, int64_t); /* of `threads.c` */
+typedef struct { int64_t alone_ps, shared_ps, n_calls, n_alone, n_shared; } Times; /* as `threads.c` keeps them */
+static void (*share_parts)(void (*)(void *, int64_t), void *, int64_t, int64_t, int64_t, Times *); /* of `threads.c` */
 static const int64_t *n_threads_given;
 
 static npy_intp n_threads(void) {
@@ -80,29 +81,38 @@ static npy_intp n_threads(void) {
     return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n;
 }
 
-static void take_part(void *given, int64_t part) { ((Job *)given)->run(given, part); }
+static void run_all(const Job *job) {
+    for (npy_intp part = 0; part < job->n_parts; part++) job->run(job, part);
+}
 
-/* What an element takes in a loop, as it was the last time; by the loop's address. Two that share a place forget each other. */
-enum { KNOWN_TIMES = 256 };
-static struct { uintptr_t loop; int64_t ps; } times[KNOWN_TIMES];
-#define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
-#define SET(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELAXED)
+static void take_part(void *given, int64_t part) {
+    const Job *job = given;
+    if (part < 0) run_all(job);
+    else job->run(job, part);
+}
 
-/* Do all parts, of so many elements together, here and in other threads. */
+/* What calls took of late, by loop, size and threads: two that share a place forget each other. */
+enum { KNOWN_TIMES = 1024 };
+static struct { unsigned long long kind; Times times; } known[KNOWN_TIMES];
+#define FORGET(x) __atomic_store_n(&(x), 0, __ATOMIC_RELAXED)
+
+/* Do all parts, of so many elements together, here or also in other threads. */
 static void share(Job *job, npy_intp size) {
     const npy_intp n = n_threads();
     if (n < 2 || job->n_parts < 2) {
-        for (npy_intp part = 0; part < job->n_parts; part++) job->run(job, part);
+        run_all(job);
         return;
     }
     const uintptr_t loop = job->loop ? (uintptr_t)job->loop : (uintptr_t)job->run;
-    const npy_intp at = (loop >> 4) % KNOWN_TIMES;
-    const int64_t known = GET(times[at].loop) == loop ? GET(times[at].ps) : 0;
-    const int64_t took = share_parts(take_part, job, job->n_parts, n, known * size / 1000);
-    if (!took) return;
-    SET(times[at].loop, loop);
-    const int64_t ps = took * 1000 * job->n_parts / size + 1;
-    SET(times[at].ps, known && ps > 2 * known ? 2 * known : ps); /* this thread may have lost its core meanwhile */
+    const unsigned long long magnitude = 63 - __builtin_clzll((unsigned long long)size | 1);
+    const unsigned long long kind = (unsigned long long)loop << 12 ^ magnitude << 6 ^ (unsigned long long)(n % MOST_THREADS);
+    const npy_intp at = (npy_intp)((kind * 0x9E3779B97F4A7C15ull) >> 54) % KNOWN_TIMES;
+    Times *const times = &known[at].times;
+    if (__atomic_exchange_n(&known[at].kind, kind, __ATOMIC_RELAXED) != kind) {
+        FORGET(times->alone_ps), FORGET(times->shared_ps);
+        FORGET(times->n_calls), FORGET(times->n_alone), FORGET(times->n_shared);
+    }
+    share_parts(take_part, job, job->n_parts, n, size, times);
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */

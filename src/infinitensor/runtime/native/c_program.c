@@ -1,6 +1,7 @@
 /* Runs tasks that are calls of compiled functions: in one thread by their order, in several as they
    become ready, the first of the order first. Nothing here touches Python. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
@@ -10,11 +11,13 @@ typedef void (*Kernel)(int64_t, int64_t, int64_t, const int64_t *, char **, cons
 
 typedef void *(*Offer)(void (*)(void *), void *, int64_t); /* of `threads.c`: let others in */
 typedef void (*Withdraw)(void *);                           /* wait until they are out */
+typedef void (*ShareParts)(void (*)(void *, int64_t), void *, int64_t, int64_t, int64_t, int64_t *);
 typedef int64_t (*Help)(void);                              /* do what is offered */
+typedef int64_t (*Number)(void);                            /* of this thread */
 
 enum { MOST_ARRAYS = 64, MOST_WORDS = 256, MOST_AXES = 64, WINDOW = 4, SPIN_NS = 20000, MOST_WAIT_NS = 1000000 };
 enum { BY_ROWS = 1, BY_LINES = 2, BY_ITSELF = 3 };
-enum { LEAST_ELEMENTS = 4096, LINE_ELEMENTS = 1024, PIECES_EACH = 2 };
+enum { LEAST_ELEMENTS = 4096, LINE_ELEMENTS = 1024, SHORT_LINE = 16, PIECES_EACH = 2, LOOKS = 64 };
 
 typedef struct {
   Kernel function;
@@ -48,6 +51,8 @@ typedef struct {
   int64_t n_threads; /* that may share its calls, and how these are had */
   Offer offer;
   Withdraw withdraw;
+  const int64_t *level_order, *levels; /* tasks none of which waits for another, level by level; their borders */
+  int64_t n_levels;                    /* 0: whoever is free takes what is ready */
 } Job;
 
 /* Those who run a job together. */
@@ -57,15 +62,27 @@ typedef struct {
   Offer offer_job;
   Withdraw withdraw;
   Help help_others;
+  Number thread_number;
   int64_t n_others, n_sleeping;
   Job *job;
   void *offered;
+  char *room; /* for pieces of levels */
+  int64_t n_room;
 } Team;
 
 static int64_t now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* Let the other thread of a core go first. */
+static void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
 }
 
 /* --- calls that several threads share ----------------------------------------------------------- */
@@ -136,6 +153,14 @@ static int is_in_order(const Form *f, char *const *arrays) {
   return 0;
 }
 
+/* Pieces of a call of about so many elements each: rows, or elements of lines. */
+static int64_t length_of_pieces(const Form *f, int64_t length, int64_t n_pieces) {
+  int64_t each = (length + n_pieces - 1) / n_pieces, whole = LINE_ELEMENTS;
+  if (f->shared_by != BY_LINES) return each;
+  while (whole > SHORT_LINE && whole * f->n_rows > LEAST_ELEMENTS) whole /= 2; /* many short rows, as of a table */
+  return (each + whole - 1) / whole * whole;
+}
+
 /* By up to so many threads; 0: by nobody, for it is too little, or cannot be shared. */
 static int64_t share_call(const Job *j, const Form *f, char **arrays, const int64_t *words,
                           int64_t n_threads) {
@@ -144,8 +169,7 @@ static int64_t share_call(const Job *j, const Form *f, char **arrays, const int6
   if (n_threads > n_elements / LEAST_ELEMENTS) n_threads = n_elements / LEAST_ELEMENTS;
   Shared s = {f, arrays, words, f->shared_by == BY_ROWS ? f->shape[0] : f->n, 1, 0, 0};
   if (n_threads < 2 || is_in_order(f, arrays)) return 0;
-  s.each = (s.length + PIECES_EACH * n_threads - 1) / (PIECES_EACH * n_threads);
-  if (f->shared_by == BY_LINES) s.each = (s.each + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
+  s.each = length_of_pieces(f, s.length, PIECES_EACH * n_threads);
   if (s.each >= s.length) return 0;
   void *offered = j->offer(run_pieces, &s, n_threads - 1);
   run_pieces(&s);
@@ -153,17 +177,41 @@ static int64_t share_call(const Job *j, const Form *f, char **arrays, const int6
   return s.work_ns;
 }
 
+/* What a call works on. */
+static const Form *read_call(const Job *j, int64_t c, char **arrays, int64_t *words) {
+  const Form *f = j->forms + j->form_of[c];
+  const int64_t a = j->array_of[c], w = j->word_of[c];
+  for (int64_t k = 0; k < f->n_arrays; ++k) arrays[k] = j->memories[j->bases[a + k]] + j->offsets[a + k];
+  for (int64_t k = 0; k < f->n_words; ++k) words[k] = j->scalars[j->words[w + k]];
+  return f;
+}
+
+static void run_numbered(void *given, int64_t number) {
+  const Shared *s = given;
+  const int64_t from = number < 0 ? 0 : number * s->each, left = s->length - from;
+  run_piece(s, from, number < 0 || left < s->each ? left : s->each);
+}
+
+/* A call that no program makes: by up to so many threads, where that takes less time of late. */
+void call_shared(ShareParts share_parts, const Form *f, char **arrays, const int64_t *words, int64_t n_threads,
+                 int64_t *times) {
+  const int64_t n_elements = f->n_rows * f->n, most = n_elements / LEAST_ELEMENTS;
+  if (n_threads > most) n_threads = most;
+  Shared s = {f, arrays, words, f->shared_by == BY_ROWS ? f->shape[0] : f->n, 0, 0, 0};
+  s.each = s.length;
+  if (n_threads > 1 && f->n_outer <= MOST_AXES && !is_in_order(f, arrays))
+    s.each = length_of_pieces(f, s.length, PIECES_EACH * n_threads);
+  const int64_t n_pieces = (s.length + s.each - 1) / s.each;
+  share_parts(run_numbered, &s, n_pieces, n_threads, n_elements, times);
+}
+
 /* Run the calls of a task, with others if there are any; how long all took together. */
 static int64_t run_task(const Job *j, int64_t task, int64_t n_threads) {
   int64_t work_ns = 0, begun = now();
   for (int64_t c = j->calls_of[task]; c < j->calls_of[task + 1]; ++c) {
-    const Form *f = j->forms + j->form_of[c];
     char *arrays[MOST_ARRAYS];
     int64_t words[MOST_WORDS];
-    const int64_t a = j->array_of[c], w = j->word_of[c];
-    for (int64_t k = 0; k < f->n_arrays; ++k)
-      arrays[k] = j->memories[j->bases[a + k]] + j->offsets[a + k];
-    for (int64_t k = 0; k < f->n_words; ++k) words[k] = j->scalars[j->words[w + k]];
+    const Form *f = read_call(j, c, arrays, words);
     const int64_t shared_ns = n_threads > 1 ? share_call(j, f, arrays, words, n_threads) : 0;
     if (shared_ns) {
       const int64_t time = now();
@@ -235,15 +283,22 @@ static int32_t pop(Job *j) {
 
 static int has_ended(Job *j) { return is_stopped(j) || (!j->n_ready && !j->n_running); }
 
+/* Without the lock: whether to look with it. */
+static int has_news(Job *j) {
+  return __atomic_load_n(&j->n_ready, __ATOMIC_RELAXED) || !__atomic_load_n(&j->n_running, __ATOMIC_RELAXED) ||
+         is_stopped(j);
+}
+
 /* With the lock: until something is ready, all is over, or it is `end` (0: never). Who waits helps those
    whose task is shared meanwhile: it looks for such work at once, then after longer and longer sleeps. */
 static int wait_for_tasks(Team *t, Job *j, int64_t end) {
   int64_t begun = now(), each = SPIN_NS;
   while (!j->n_ready && !has_ended(j)) {
-    pthread_mutex_unlock(&t->lock);
-    if (t->help_others()) begun = now(), each = SPIN_NS;
-    for (int k = 0; k < 100 && !__atomic_load_n(&j->n_ready, __ATOMIC_RELAXED); ++k)
-      __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&t->lock); /* nobody who has something to say waits for those who listen */
+    for (int64_t until = now() + SPIN_NS; !has_news(j) && now() < until;) {
+      if (t->help_others()) begun = now(), each = SPIN_NS;
+      for (int k = 0; k < LOOKS && !has_news(j); ++k) pause_briefly();
+    }
     pthread_mutex_lock(&t->lock);
     const int64_t time = now();
     if (end && time > end) return j->n_ready || has_ended(j);
@@ -306,12 +361,13 @@ static void help(void *given) {
   pthread_mutex_unlock(&t->lock);
 }
 
-Team *open_team(Offer offer_job, Withdraw withdraw, Help help_others, int64_t n_others) {
+Team *open_team(Offer offer_job, Withdraw withdraw, Help help_others, Number thread_number, int64_t n_others) {
   Team *t = calloc(1, sizeof(Team));
   if (!t) return 0;
   t->offer_job = offer_job;
   t->withdraw = withdraw;
   t->help_others = help_others;
+  t->thread_number = thread_number;
   t->n_others = n_others;
   pthread_mutex_init(&t->lock, 0);
   pthread_cond_init(&t->wake, 0);
@@ -321,13 +377,175 @@ Team *open_team(Offer offer_job, Withdraw withdraw, Help help_others, int64_t n_
 void close_team(Team *t) {
   pthread_mutex_destroy(&t->lock);
   pthread_cond_destroy(&t->wake);
+  free(t->room);
   free(t);
+}
+
+/* --- levels ------------------------------------------------------------------------------------- */
+
+/* A program of little work, level by level: the calls of all tasks of a level are cut into pieces, which all threads
+   run together; then they wait for each other. No lock, one offer, and as many cores for one task as for twenty. Each
+   thread begins with the pieces that were its own in the level before, and the last time, and goes on with others'. */
+enum { LINE_BYTES = 64, PATIENCE_NS = 200000, NAP_NS = 50000 };
+
+typedef struct {
+  int64_t task, from, n; /* rows or elements of lines; n is 0: all of the task */
+} Piece;
+
+typedef struct {
+  int64_t next, end; /* of the pieces that one thread begins with */
+} __attribute__((aligned(LINE_BYTES))) Range;
+
+typedef struct {
+  int64_t n_done, n_pieces, n_each; /* n_each: threads for a task that shares its work itself */
+} __attribute__((aligned(LINE_BYTES))) Level;
+
+typedef struct {
+  Team *team;
+  Job *job;
+  int64_t n_threads;
+  Level *levels;
+  Range *ranges; /* of each thread, for each level */
+  Piece *pieces;
+} Levels;
+
+static void run_piece_of(const Levels *s, const Piece *p, int64_t n_each) {
+  if (!p->n) {
+    run_task(s->job, p->task, n_each);
+    return;
+  }
+  char *arrays[MOST_ARRAYS];
+  int64_t words[MOST_WORDS];
+  const Form *f = read_call(s->job, s->job->calls_of[p->task], arrays, words);
+  const Shared call = {f, arrays, words, 0, 0, 0, 0};
+  run_piece(&call, p->from, p->n);
+}
+
+static int64_t run_own_pieces(const Levels *s, int64_t level, int64_t first) {
+  int64_t n_done = 0;
+  for (int64_t k = 0; k < s->n_threads; ++k) {
+    Range *r = s->ranges + level * s->n_threads + (first + k) % s->n_threads;
+    while (__atomic_load_n(&r->next, __ATOMIC_RELAXED) < r->end) {
+      const int64_t p = __atomic_fetch_add(&r->next, 1, __ATOMIC_RELAXED);
+      if (p >= r->end) break;
+      run_piece_of(s, s->pieces + p, s->levels[level].n_each);
+      ++n_done;
+    }
+  }
+  return n_done;
+}
+
+static int is_level_done(Level *l) { return __atomic_load_n(&l->n_done, __ATOMIC_ACQUIRE) >= l->n_pieces; }
+
+static void wait_for_level(const Levels *s, Level *l) {
+  int64_t begun = 0;
+  for (;;) {
+    for (int k = 0; k < LOOKS; ++k) {
+      if (is_level_done(l)) return;
+      pause_briefly();
+    }
+    if (s->team->help_others()) continue;
+    sched_yield(); /* others go first */
+    const int64_t time = now();
+    if (!begun) begun = time;
+    if (time - begun > PATIENCE_NS) nanosleep(&(struct timespec){0, NAP_NS}, 0); /* one task is long */
+  }
+}
+
+static void run_levels(void *given) {
+  Levels *s = given;
+  const int64_t own = s->team->thread_number() % s->n_threads;
+  int64_t work_ns = 0;
+  for (int64_t k = 0; k < s->job->n_levels; ++k) {
+    Level *l = s->levels + k;
+    if (is_level_done(l)) continue;
+    const int64_t begun = now(), n_done = run_own_pieces(s, k, own);
+    if (n_done) {
+      work_ns += now() - begun;
+      __atomic_fetch_add(&l->n_done, n_done, __ATOMIC_ACQ_REL);
+    }
+    wait_for_level(s, l);
+  }
+  __atomic_fetch_add(&s->job->work_ns, work_ns, __ATOMIC_RELAXED);
+}
+
+/* The elements of a task that is one call, and can be shared; else 0. */
+static int64_t elements_to_share(const Job *j, int64_t task) {
+  const int64_t c = j->calls_of[task];
+  if (j->calls_of[task + 1] - c != 1) return 0;
+  char *arrays[MOST_ARRAYS];
+  int64_t words[MOST_WORDS];
+  const Form *f = read_call(j, c, arrays, words);
+  if (!f->shared_by || f->shared_by == BY_ITSELF || f->n_outer > MOST_AXES) return 0;
+  const int64_t n_elements = f->n_rows * f->n;
+  return n_elements < 2 * LEAST_ELEMENTS || is_in_order(f, arrays) ? 0 : n_elements;
+}
+
+/* Cut the tasks of a level; the number of the piece after them. */
+static int64_t cut_level(Levels *s, int64_t level, int64_t first) {
+  const Job *j = s->job;
+  const int64_t *tasks = j->level_order + j->levels[level], n_tasks = j->levels[level + 1] - j->levels[level];
+  const int64_t n_wanted = PIECES_EACH * s->n_threads;
+  int64_t total = 0, at = first;
+  for (int64_t k = 0; k < n_tasks; ++k) total += elements_to_share(j, tasks[k]);
+  for (int64_t k = 0; k < n_tasks; ++k) {
+    const Form *f = j->forms + j->form_of[j->calls_of[tasks[k]]];
+    const int64_t own = n_tasks < n_wanted ? elements_to_share(j, tasks[k]) : 0;
+    int64_t n = own ? own * n_wanted / total : 0, most = own / LEAST_ELEMENTS;
+    if (n > most) n = most;
+    if (n < 2) {
+      s->pieces[at++] = (Piece){tasks[k], 0, 0};
+      continue;
+    }
+    const int64_t length = f->shared_by == BY_ROWS ? f->shape[0] : f->n, each = length_of_pieces(f, length, n);
+    for (int64_t from = 0; from < length; from += each)
+      s->pieces[at++] = (Piece){tasks[k], from, length - from < each ? length - from : each};
+  }
+  const int64_t n_pieces = at - first;
+  s->levels[level] = (Level){0, n_pieces, s->n_threads / (n_tasks ? n_tasks : 1)};
+  for (int64_t r = 0; r < s->n_threads; ++r)
+    s->ranges[level * s->n_threads + r] =
+        (Range){first + n_pieces * r / s->n_threads, first + n_pieces * (r + 1) / s->n_threads};
+  return at;
+}
+
+/* Room for a team's pieces; 0: there is none. */
+static char *room_of(Team *t, int64_t n_bytes) {
+  if (t->n_room < n_bytes) {
+    free(t->room);
+    t->n_room = 0;
+    t->room = aligned_alloc(LINE_BYTES, (n_bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
+    if (t->room) t->n_room = n_bytes;
+  }
+  return t->room;
+}
+
+/* In this thread and others; whether it was done. */
+static int by_levels(Team *t, Job *j, int64_t n_threads) {
+  const int64_t n_ranges = j->n_levels * n_threads, n_pieces = j->n_order + PIECES_EACH * n_ranges;
+  char *room = room_of(t, j->n_levels * sizeof(Level) + n_ranges * sizeof(Range) + n_pieces * sizeof(Piece));
+  if (!room) return 0;
+  Levels s = {t, j, n_threads, (Level *)room, 0, 0};
+  s.ranges = (Range *)(s.levels + j->n_levels);
+  s.pieces = (Piece *)(s.ranges + n_ranges);
+  int64_t widest = 0;
+  for (int64_t k = 0, at = 0; k < j->n_levels; ++k) {
+    at = cut_level(&s, k, at);
+    if (s.levels[k].n_pieces > widest) widest = s.levels[k].n_pieces;
+  }
+  if (widest > n_threads) widest = n_threads;
+  void *offered = widest > 1 ? t->offer_job(run_levels, &s, widest - 1) : 0;
+  run_levels(&s);
+  if (offered) t->withdraw(offered);
+  j->n_done = j->n_order;
+  return 1;
 }
 
 /* In this thread and up to so many others (-1: all), for about so long (they go on meanwhile): OVER or
    LATER. When it is over nobody looks at the job any more. */
 int64_t together(Team *t, Job *j, int64_t n_others, int64_t slice_ns) {
   if (n_others < 0 || n_others > t->n_others) n_others = t->n_others;
+  if (j->n_levels && n_others > 0 && by_levels(t, j, n_others + 1)) return OVER;
   if (n_others >= j->n_order) n_others = j->n_order - 1;
   const int64_t end = now() + slice_ns;
   pthread_mutex_lock(&t->lock); /* this thread goes first */

@@ -328,6 +328,7 @@ class Called:
             self.offsets, self.words, 0, 0, self.order, len(self.order),
             0 if self.places is None else self.places, self.borders, self.after,
             self.in_python if self.is_mixed else 0, 0, 0, 0, len(ready), 0, 0, 0, 0, 0, 1, 0, 0,
+            0, 0, 0,
         ]  # fmt: skip
         numbers = [c if isinstance(c, int) else address(c) for c in columns]
         self.state_at = 8 * (N_JOB + n_words)
@@ -434,7 +435,7 @@ def _kept_place(program: Program, first: int, layout: Layout) -> KeptPlace | Non
     )
 
 
-MEMORIES, WAITS, N_DONE, WORK_NS, N_THREADS, N_JOB = 8, 16, 21, 24, 25, 28
+MEMORIES, WAITS, N_DONE, WORK_NS, N_THREADS, LEVELS, N_JOB = 8, 16, 21, 24, 25, 28, 31
 """Where a job has these; behind it come the memories, the scalars, the waits and the heap."""
 OVER, LATER = -1, -2
 

@@ -22,7 +22,7 @@ def c_functions() -> Any:
     found.together.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
     found.next_of_python.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
     found.leave.argtypes, found.leave.restype = [ctypes.c_void_p, ctypes.c_void_p], None
-    found.open_team.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    found.open_team.argtypes = [*[ctypes.c_void_p] * 4, ctypes.c_int64]
     found.open_team.restype = ctypes.c_void_p
     found.close_team.argtypes, found.close_team.restype = [ctypes.c_void_p], None
     call_directly(found)
@@ -44,7 +44,8 @@ class Team:
     def handle(self) -> int:
         """C's handle of it; what a fork finds locked nobody unlocks in the child."""
         if self._handle is None or self._process != os.getpid():
-            own = map(function_address, ("offer_job", "withdraw", "help_others"))
+            names = ("offer_job", "withdraw", "help_others", "thread_number")
+            own = map(function_address, names)
             self._handle = c_functions().open_team(*own, self.n_workers - 1)
             self._process = os.getpid()
             if self._handle is None:

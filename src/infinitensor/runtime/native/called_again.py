@@ -8,17 +8,20 @@ it.
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from infinitensor import events
 from infinitensor.devices.ledger import Buffer, ledgers_in_c
 from infinitensor.errors import DeviceOutOfMemoryError
+from infinitensor.native import address
 from infinitensor.runtime.native.c_job import in_c
 from infinitensor.runtime.native.c_program import (
     KEPT_BINDINGS,
+    LEVELS,
     N_JOB,
     N_THREADS,
     OVER,
@@ -44,6 +47,9 @@ FORGOTTEN = 256
 """The part of itself by which the least time of all work grows at a run."""
 SHARED_NS = 20_000
 """Work for which a thread is woken: less is done before it has begun."""
+MOST_IN_LEVELS = 64
+"""Tasks of a level, on average, up to which threads take pieces of all of a level's tasks together,
+and wait for each other after it. Of more there is always one ready, and nobody waits."""
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 """Events that only a `Run` reports."""
 
@@ -119,9 +125,17 @@ class Again:
         self.called = called
         self._job = called.blank_job(bytearray(program.graph.n_tasks))
         self._words = self._job.view
+        self._levels = find_levels(program, called.order)
+        order, borders = self._levels
+        self._is_in_levels = len(called.order) <= MOST_IN_LEVELS * (len(borders) - 1)
+        if self._is_in_levels:
+            self._job.words[LEVELS : LEVELS + 3] = (
+                address(order),
+                address(borders),
+                len(borders) - 1,
+            )
         self._blank = self._job.words.copy().data
         self._devices = devices
-        self._width = _width(program, called.order.tolist())
         self._pace: Pace | None = None
         given = {("slot", slot): found for slot, found in program.slot_leaves.items()}
         slots, pieces = program.slots, program.slot_pieces
@@ -238,7 +252,7 @@ class Again:
         words = self._words
         words[N_THREADS], words[N_THREADS + 1], words[N_THREADS + 2] = n, *team.calls
         begun = perf_counter_ns()
-        n_others = min(n, self._width) - 1
+        n_others = (n if self._is_in_levels else min(n, self._levels.width)) - 1
         if n_others < 1:
             while functions.alone(at, OVER, SLICE_NS) != OVER:
                 pass
@@ -260,14 +274,28 @@ def _source_of(
     return Source(ledgers[device], n_bytes)
 
 
-def _width(program: Program, order: Sequence[int]) -> int:
-    """Tasks of which none waits for another, at most: as many as have equally many before them."""
+class Levels(NamedTuple):
+    """Tasks none of which waits for another, level by level."""
+
+    order: np.ndarray
+    borders: np.ndarray
+
+    @property
+    def width(self) -> int:
+        """Tasks of a level, at most."""
+        return int(np.diff(self.borders).max(initial=0))
+
+
+def find_levels(program: Program, order: np.ndarray) -> Levels:
+    """The levels of a program: as many tasks have to be done one after another before each."""
     levels = [0] * program.graph.n_tasks
     borders, after = program.borders.tolist(), program.after.tolist()
-    for task in order:
+    for task in order.tolist():
         for follower in after[borders[task] : borders[task + 1]]:
             levels[follower] = max(levels[follower], levels[task] + 1)
-    return max(Counter(levels[task] for task in order).values(), default=0)
+    own = np.asarray(levels, np.int64)[order]
+    ordered = order[np.argsort(own, kind="stable")]
+    return Levels(ordered, np.concatenate([[0], np.cumsum(np.bincount(own))]).astype(np.int64))
 
 
 _in_c = in_c(Buffer, TileTable, ledgers_in_c)

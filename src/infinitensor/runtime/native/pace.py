@@ -8,10 +8,12 @@ little work tries a single thread first of all: between it and many, every numbe
 
 from __future__ import annotations
 
-TRIED_AGAIN = 64
+TRIED_AGAIN = 256
 """After so many runs another number is tried: other programs come and go."""
-TRIES = 2
-"""Runs after which a time is believed."""
+COLD = 4
+"""Runs of a number just taken that say nothing: who slept is woken, data changes caches."""
+TRIES = 6
+"""Runs after which a time is believed, those among them."""
 GAIN = 0.95
 """What another number of threads has to take of the time at most."""
 ALONE_NS = 500_000
@@ -23,43 +25,52 @@ MOST_PACED_NS = 50_000_000
 class Pace:
     """How long a program takes with 1, 2, 4 … threads, of late; `first` is where it begins."""
 
-    __slots__ = ("_best", "_most", "_ns", "_tries", "_turn")
+    __slots__ = ("_best", "_most", "_ns", "_tried", "_tries", "_turn")
 
     def __init__(self, most: int, first: int) -> None:
         self._most = max(most, 1)
         n = _level(self._most) + 1
         self._ns = [0] * n
         self._tries = [0] * n
-        self._best = min(_level(max(first, 1)), n - 1)
+        self._best = self._tried = min(_level(max(first, 1)), n - 1)
         self._turn = 0
 
     def n_threads(self, work_ns: int = MOST_PACED_NS) -> int:
         """How many are to work the next time; all together took so long the last time."""
         self._turn += 1
         best = self._best
-        near = [k for k in (best - 1, best + 1) if 0 <= k < len(self._ns)]
-        level = best
         if self._ns[best] > MOST_PACED_NS:
             return self._most
-        if self._tries[best] >= TRIES and near:
-            unknown = [k for k in near if self._tries[k] < TRIES]
-            if self._tries[0] < TRIES and work_ns < ALONE_NS:
-                level = 0
-            elif unknown:
-                level = unknown[0]
-            elif self._turn % TRIED_AGAIN == 0:
-                level = near[self._turn // TRIED_AGAIN % len(near)]
-        return min(1 << level, self._most)
+        if self._tries[self._tried] >= TRIES:
+            self._tried = self._next(work_ns)
+        return min(1 << self._tried, self._most)
+
+    def _next(self, work_ns: int) -> int:
+        """What is to run now: the quickest, or another that begins to be tried."""
+        best = self._best
+        near = [k for k in (best - 1, best + 1) if 0 <= k < len(self._ns)]
+        unknown = [k for k in near if not self._tries[k]]
+        if not self._tries[0] and work_ns < ALONE_NS:
+            return 0
+        if unknown:
+            return unknown[0]
+        if near and self._turn % TRIED_AGAIN == 0:
+            tried = near[self._turn // TRIED_AGAIN % len(near)]
+            self._tries[tried] = self._ns[tried] = 0
+            return tried
+        return best
 
     def note(self, n_threads: int, ns: int) -> None:
         """So many took so long; once much longer, for a core went to somebody else, says little."""
         level = min(_level(n_threads), len(self._ns) - 1)
         before = self._ns[level] or ns
-        if 2 * ns < before:  # it is another program now, for it has been compiled
+        if 2 * ns < before and self._tries[level] >= TRIES:  # another program: it was compiled
             self._ns = [0] * len(self._ns)
             self._tries = [0] * len(self._ns)
-            before = ns
+            self._best = self._tried = level
         self._tries[level] += 1
+        if self._tries[level] <= COLD:
+            return
         if self._tries[level] <= TRIES:
             self._ns[level] = min(before, ns)
         else:

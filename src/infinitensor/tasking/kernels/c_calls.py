@@ -10,9 +10,6 @@ import numpy as np
 
 from infinitensor.dtypes import kind_of
 from infinitensor.ir.call_tables import (
-    ALONE,
-    BY_LINES,
-    BY_ROWS,
     IMAGINARY_PART,
     REAL,
     REAL_PART,
@@ -24,7 +21,6 @@ from infinitensor.ir.call_tables import (
 )
 from infinitensor.native import CompilerError, address
 from infinitensor.tasking.c.fold_loops import kept_shape
-from infinitensor.tasking.c.loops import C_BLOCK_ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -201,17 +197,7 @@ def words_of(in_c: Compiled, ins: Any) -> Iterator[np.ndarray]:
 
 def _form(in_c: Compiled, walk: Walk, n_arrays: int) -> Form:
     numbers, n_words = walk.numbers(in_c.source), in_c.packer.size // 8
-    return Form(numbers, n_arrays, n_words, walk, _shared_by(in_c, walk), len(in_c.arrays))
-
-
-def _shared_by(in_c: Compiled, walk: Walk) -> int:
-    """Along what threads may share a call: rows that nothing reduces, or lines that no fold goes
-    along, whichever gives more pieces."""
-    has_rows = walk.n_outer > 0 and not walk.folded[0]
-    has_lines = not any(fold.along for fold in in_c.folds)
-    if has_rows and has_lines:
-        return BY_ROWS if walk.shape[0] >= walk.n // C_BLOCK_ELEMENTS else BY_LINES
-    return BY_ROWS if has_rows else BY_LINES if has_lines else ALONE
+    return Form(numbers, n_arrays, n_words, walk, in_c.shared_by(walk), len(in_c.arrays))
 
 
 class Parts(NamedTuple):

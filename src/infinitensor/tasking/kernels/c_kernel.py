@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import kind_of
-from infinitensor.native import address, library
+from infinitensor.events import lane
+from infinitensor.ir.call_tables import ALONE, BY_LINES, BY_ROWS
+from infinitensor.native import address, fixed_library, library
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import GroupStep, Input
 from infinitensor.tasking.c.loops import C_BLOCK_ELEMENTS, MOST_KEPT, source_of
 from infinitensor.tasking.c.short_rows import short_source_of
+from infinitensor.threads import n_sharing, share_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +29,11 @@ if TYPE_CHECKING:
 ROW_CHUNK_ELEMENTS = 64
 """Elements of each row that are computed together, where neighbours in memory are in many rows: so
 many lines of them stay in the nearest cache."""
+
+
+STARTED_ELEMENTS = 1 << 14
+"""Elements from which a kernel that Python starts, outside of workers, may be shared."""
+MOST_ARRAYS, SHARED_BY, N_TIMES = 64, 10, 5
 
 
 @lru_cache(maxsize=1024)
@@ -85,10 +93,37 @@ class Compiled:
         for k in walk.scattered:
             tiles[k] = np.ascontiguousarray(tiles[k])
         pointers = (ctypes.c_void_p * len(tiles))(*[address(tile) for tile in tiles])
-        walk.call(function, pointers, self.pack([ins[k] for k in self.scalars]))
+        scalars = self.pack([ins[k] for k in self.scalars])
+        n_threads = 1 if lane.is_worker or walk.n_rows * walk.n < STARTED_ELEMENTS else n_sharing()
+        if n_threads < 2 or not self._call_shared(walk, pointers, scalars, n_threads):
+            walk.call(function, pointers, scalars)
         for k in walk.scattered:
             if k >= len(self.arrays):
                 np.copyto(outs[k - len(self.arrays)], tiles[k])
+
+    def _call_shared(self, walk: Walk, pointers: Any, scalars: bytes, n_threads: int) -> bool:
+        """Walk it with other threads, if that takes less time; False, and nothing done, where it
+        cannot be parted."""
+        if walk.form is None:
+            by = self.shared_by(walk) if self.n_arrays <= MOST_ARRAYS else ALONE
+            row = (*walk.numbers(self.source), self.n_arrays, self.packer.size // 8)
+            walk.form = (ctypes.c_int64 * 12)(*row, by, len(self.arrays))
+        if walk.form[SHARED_BY] == ALONE:
+            return False
+        found = _sharing()
+        if found is not None:
+            call, share_parts = found
+            call(share_parts, walk.form, pointers, scalars, n_threads, walk.times)
+        return found is not None
+
+    def shared_by(self, walk: Walk) -> int:
+        """Along what threads may share a call: rows that nothing reduces, or lines that no fold
+        goes along, whichever gives more pieces."""
+        has_rows = walk.n_outer > 0 and not walk.folded[0]
+        has_lines = not any(fold.along for fold in self.folds)
+        if has_rows and has_lines:
+            return BY_ROWS if walk.shape[0] >= walk.n // C_BLOCK_ELEMENTS else BY_LINES
+        return BY_ROWS if has_rows else BY_LINES if has_lines else ALONE
 
     def walk(self, tiles: Sequence[Any], shape: tuple[int, ...]) -> Walk:
         """The walk over tiles like these."""
@@ -117,6 +152,18 @@ class Compiled:
         return self.packer.pack(*values)
 
 
+@cache
+def _sharing() -> tuple[Any, int] | None:
+    """How C calls with threads, and how parts are shared; None where that cannot be had."""
+    share_parts = share_address("share_parts")
+    if not share_parts:
+        return None
+    call = fixed_library("runtime/native/c_program").call_shared
+    call.restype = None
+    call.argtypes = [*[ctypes.c_void_p] * 3, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p]
+    return call, share_parts
+
+
 def entry(source: str) -> Any:
     """The one function of a generated source."""
     run = library(source).run
@@ -136,7 +183,9 @@ class Walk:
     line after line.
     """
 
-    __slots__ = ("folded", "n", "n_outer", "n_rows", "n_same", "scattered", "shape", "steps")
+    __slots__ = (
+        "folded", "form", "n", "n_outer", "n_rows", "n_same", "scattered", "shape", "steps", "times"
+    )  # fmt: skip
 
     def numbers(self, source: str) -> tuple[int, ...]:
         """The function of a source and the walk, as C takes them."""
@@ -160,6 +209,10 @@ class Walk:
         n_plain: int,
         line: tuple[int, ...],
     ) -> None:
+        self.form: Any = None
+        """As threads share it, once they are to: `Form` in `c_program.c`."""
+        self.times = (ctypes.c_int64 * N_TIMES)()
+        """What it took of late: `Times` in `threads.c`."""
         axes = tuple(a + len(shape) for a in axes)
         along = [a + len(shape) for a in line if a + len(shape) >= 0]
         walked = [a for a, n in enumerate(shape) if n != 1 and a not in along]
