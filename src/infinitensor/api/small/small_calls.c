@@ -153,13 +153,21 @@ static PyObject *multiplied(PyObject *a, PyObject *b, npy_intp limit) {
     return made;
 }
 
-/* Let a view of a matrix on the host, of up to so many elements, know its values; -1: an error. Python runs: nothing is
-   borrowed yet. */
+/* multiply(x, y): a small product of two arrays by our library, or None. */
+static PyObject *do_product(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n != 2 || !PyArray_CheckExact(args[0]) || !PyArray_CheckExact(args[1]))
+        return PyErr_Format(PyExc_TypeError, "multiply() takes 2 arrays");
+    PyObject *made = by_library((PyArrayObject *)args[0], (PyArrayObject *)args[1], limit_now());
+    return made || PyErr_Occurred() ? made : Py_NewRef(Py_None);
+}
+
+/* Let a view on the host, of up to so many elements, know its values; -1: an error. Python runs: nothing is borrowed
+   yet. */
 static int look_at_view(PyObject *x, npy_intp limit) {
     if (Py_TYPE(x) != tensor_type || IS(T(x, OWNER)) || !IS(T(x, CELL)) || T(x, LAZY_VIEW) == Py_None) return 0;
     PyObject *version = C(T(x, CELL), C_VERSION), *host = V(version, V_HOST);
     if (!IS(host) || T(x, SEEN_OF) == host || !PyArray_CheckExact(host)) return 0;
-    if (PyArray_NDIM((PyArrayObject *)host) != 2 || PyArray_SIZE((PyArrayObject *)host) > limit) return 0;
+    if (PyArray_SIZE((PyArrayObject *)host) > limit || T(x, DTYPE) == bfloat16) return 0;
     PyObject *values = PyObject_CallOneArg(values_of, x);
     Py_XDECREF(values);
     return values ? 0 : -1;
@@ -169,7 +177,7 @@ static int look_at_view(PyObject *x, npy_intp limit) {
 static PyObject *operated(int op, PyObject *first, PyObject *second) {
     npy_intp limit = limit_now(), most = op == MATMUL && limit < ONE_CORE ? MATRICES * limit : limit;
     PyObject *session = NULL;
-    if (op == MATMUL && limit > 0 && (look_at_view(first, most) || look_at_view(second, most))) return NULL;
+    if (limit > 0 && (look_at_view(first, most) || look_at_view(second, most))) return NULL;
     PyObject *a = limit > 0 ? operand(first, &session, most) : NULL;
     PyObject *b = a ? operand(second, &session, most) : NULL;
     if (!b || !session) return NULL;
@@ -355,6 +363,8 @@ static PyObject *called(PyObject *like, PyObject *fits, Given all) {
     PyArrayObject *first = NULL;
     int is_alike = 1, n_arrays = 0, n_matrices = 0;
     if (limit <= 0 || n > MOST_GIVEN || n_named > MOST_NAMED || (fits == where_fits && n != 3)) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (look_at_view(all.items[i], limit)) return NULL;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *x = all.items[i];
         given[i] = x == Py_None && !is_elementwise ? x : operand(x, &session, limit);
@@ -372,7 +382,12 @@ static PyObject *called(PyObject *like, PyObject *fits, Given all) {
     const int is_ours = has_bfloat16(given, n);
     if (is_ours && !is_elementwise) return NULL;
     int is_one = first && PyArray_NDIM(first) == 1 && fits != outer_fits;
-    if (n_arrays > 1 && product > limit && !(is_alike && (is_elementwise || is_one))) return NULL;
+    int is_few = product <= limit || (is_alike && (is_elementwise || is_one));
+    if (!is_few && is_elementwise && n == 2 && n_arrays == 2) {
+        const npy_intp size = broadcast_size((PyArrayObject *)given[0], (PyArrayObject *)given[1]);
+        is_few = size > 0 && size <= limit;
+    }
+    if (n_arrays > 1 && !is_few) return NULL;
     for (Py_ssize_t i = 0; i < n_named; i++) given[n + i] = all.items[n + i];
     for (Py_ssize_t i = 0; i < n; i++) Py_INCREF(given[i]);
     Py_INCREF(session);
@@ -403,6 +418,7 @@ static PyObject *reduced(PyObject *how, Given all) {
         else return NULL;
     }
     if (Py_TYPE(all.items[0]) != tensor_type) return NULL;
+    if (look_at_view(all.items[0], limit)) return NULL;
     PyObject *x = operand(all.items[0], &session, limit);
     if (!x || !PyArray_CheckExact(x)) return NULL;
     Py_INCREF(x), Py_INCREF(session);
@@ -751,6 +767,7 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
                                   {"ladder", FAST(do_ladder)},
                                   {"transposed", do_transposed, METH_O, NULL},
+                                  {"multiply", FAST(do_product)},
                                   {"put_counts", do_put_counts, METH_NOARGS, NULL},
                                   {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_small_calls", .m_size = -1, .m_methods = functions};

@@ -248,6 +248,11 @@ def transposed(tensor: BaseTensor) -> Any:
     return None
 
 
+def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """In C: the product of two matrices, or stacks, by the library of plans; None: it is not for it."""
+    return None
+
+
 _UFUNCS = (
     np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.bitwise_and,
     np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.matmul, np.less, np.less_equal,
@@ -272,12 +277,12 @@ def in_c(
     if _module is None:
         return False
     shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)
-    global transposed
+    global transposed, multiply
     fits = (broadcast_fits, outer_fits, dot_fits, where_fits, product_fits, find_products)
     on_cores = (numpy_loops.compute, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
     before = (quicks, recorded, fill)
     more = (half_loops_address(), small_tensor, values_of, fold_addresses(), half_cast_addresses())
     _module.install(tensor, Version, Cell, *shared, *fits, *before, *on_cores, ways.IN_C, *more)
-    transposed = _module.transposed
+    transposed, multiply = _module.transposed, _module.multiply
     ways.putters.append(_module.put_counts)
     return True
