@@ -612,7 +612,7 @@ static PyObject *unary(PyObject *self, int op, PyObject *(*call)(PyObject *)) {
     Py_INCREF(values), Py_INCREF(session);
     PyObject *made = PyArray_CheckExact(values) ? looped(PyTuple_GET_ITEM(ufuncs, op), &values, 1) : NULL;
     PyObject *token = made || is_bfloat16(values) ? NULL : PyContextVar_Set(silence, silent);
-    if (token) made = call(values);
+    if (token && call) made = call(values);
     if (!made) PyErr_Clear();
     if (token) PyContextVar_Reset(silence, token);
     Py_XDECREF(token);
@@ -633,6 +633,25 @@ static PyObject *unary(PyObject *self, int op, PyObject *(*call)(PyObject *)) {
 UNARY(negative, NEGATIVE, PyNumber_Negative)
 UNARY(absolute, ABSOLUTE, PyNumber_Absolute)
 UNARY(invert, INVERT, PyNumber_Invert)
+
+static PyObject *slow_power, *slow_reflected_power; /* the Python methods */
+
+/* A square or a root, as NumPy's operator takes them; of what is no small tensor, and any other power, Python's. */
+static PyObject *do_power(PyObject *a, PyObject *b, PyObject *modulus) {
+    const int is_float = PyFloat_CheckExact(b), is_two = is_float ? PyFloat_AS_DOUBLE(b) == 2 : PyLong_CheckExact(b) && PyLong_AsLong(b) == 2;
+    if (PyErr_Occurred()) PyErr_Clear(); /* an integer of more than 64 bits */
+    const int is_root = is_float && PyFloat_AS_DOUBLE(b) == 0.5;
+    if (modulus == Py_None && Py_TYPE(a) == tensor_type && T(a, IS_VALUE) != Py_True && (is_two || is_root)) {
+        PyArray_Descr *dtype = (PyArray_Descr *)T(a, DTYPE);
+        if (PyTypeNum_ISFLOAT(dtype->type_num) || (is_two && !is_float && PyTypeNum_ISINTEGER(dtype->type_num))) {
+            PyObject *made = unary(a, is_two ? SQUARE : ROOT, NULL);
+            if (made || PyErr_Occurred()) return made;
+        }
+    }
+    const int is_first = PyObject_TypeCheck(a, tensor_type);
+    PyObject *given[] = {is_first ? a : b, is_first ? b : a, modulus};
+    return PyObject_Vectorcall(is_first ? slow_power : slow_reflected_power, given, modulus == Py_None ? 2 : 3, NULL);
+}
 
 static PyObject *do_compare(PyObject *a, PyObject *b, int how) {
     PyObject *made = operated(LT + how, a, b);
@@ -701,6 +720,9 @@ static int fill_slots(void) {
         slow_reflected[op] = PyObject_GetAttrString((PyObject *)tensor_type, name);
         if (!slow_forward[op] || !slow_reflected[op]) return -1;
     }
+    slow_power = PyObject_GetAttrString((PyObject *)tensor_type, "__pow__");
+    slow_reflected_power = PyObject_GetAttrString((PyObject *)tensor_type, "__rpow__");
+    if (!slow_power || !slow_reflected_power) return -1;
     slow_number = *number;
     slow_mapping = *mapping;
     slow_compare = tensor_type->tp_richcompare;
@@ -709,6 +731,7 @@ static int fill_slots(void) {
     number->nb_inplace_##name = do_inplace_##name;
     EACH_ARITHMETIC(FILL)
     number->nb_matrix_multiply = do_matrix_multiply;
+    number->nb_power = do_power;
     number->nb_negative = do_negative;
     number->nb_absolute = do_absolute;
     number->nb_invert = do_invert;
@@ -751,8 +774,8 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
         find_slots(cell, of_cell, cell_at, N_CELL) ||
         find_slots((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
         return NULL;
-    if (PyTuple_GET_SIZE(recorders) != GE + 1 || PyTuple_GET_SIZE(ufuncs) != INVERT + 1)
-        return PyErr_Format(PyExc_ValueError, "%d recorders and %d ufuncs are meant", GE + 1, INVERT + 1);
+    if (PyTuple_GET_SIZE(recorders) != GE + 1 || PyTuple_GET_SIZE(ufuncs) != ROOT + 1)
+        return PyErr_Format(PyExc_ValueError, "%d recorders and %d ufuncs are meant", GE + 1, ROOT + 1);
     if (PyTuple_GET_SIZE(ways) != N_WAYS) return PyErr_Format(PyExc_ValueError, "%d ways are counted in C", N_WAYS);
     if (pointer != Py_None && !(recorder = (Recorded)PyCapsule_GetPointer(pointer, RECORDED))) return NULL;
     *(Py_ssize_t *)&find_half_loop = halves;
@@ -767,6 +790,10 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
                                   {"ladder", FAST(do_ladder)},
                                   {"transposed", do_transposed, METH_O, NULL},
+                                  {"viewed", FAST(do_viewed)},
+                                  {"reshaped", FAST(do_reshaped)},
+                                  {"own_copy", FAST(do_own_copy)},
+                                  {"cast", FAST(do_cast)},
                                   {"multiply", FAST(do_product)},
                                   {"put_counts", do_put_counts, METH_NOARGS, NULL},
                                   {NULL}};
