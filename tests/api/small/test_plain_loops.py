@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import operator
 import pickle
 import pydoc
@@ -338,3 +339,29 @@ def test_bfloat16_has_its_own_loops_and_never_numpys_promotion() -> None:
         assert (x[:, ::2] + x[:, 1::2]).dtype == bfloat16
         assert (x[:0] + x[:0]).shape == (0, 4)
         assert it.sum(x).dtype == bfloat16
+
+
+SPREAD = [
+    (34, 1, 8), (1, 16, 8), (34, 16, 1), (16, 8), (8,), (1,), (34, 16, 8), (34, 16, 24), (24,),
+    (16, 1), (2, 3, 4, 5), (2, 1, 4, 1), (3, 1, 5), (1, 1, 1, 1), (2, 1, 1, 20), (3, 1, 20),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["f2", bfloat16, "f4", "i8"])
+def test_operands_of_many_axes_broadcast_as_numpys(kind: Any) -> None:
+    rng = np.random.default_rng(0)
+    for left, right in itertools.product(SPREAD, SPREAD):
+        try:
+            np.broadcast_shapes(left, right)
+        except ValueError:
+            continue
+        a, b = ((rng.standard_normal(shape) * 3).astype(kind) for shape in (left, right))
+        for x in (it.asarray(a), it.asarray(a.T.copy()).T):
+            for call in (operator.sub, operator.lt):
+                with np.errstate(all="ignore"):
+                    wanted = call(a, b)
+                made = call(x, it.asarray(b)).numpy()
+                assert made.dtype == wanted.dtype
+                assert made.shape == wanted.shape
+                assert made.tobytes() == wanted.tobytes(), (left, right)
+                assert made.flags.c_contiguous

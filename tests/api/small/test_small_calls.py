@@ -276,3 +276,51 @@ def test_small_calls_with_plain_options_are_counted_as_numpys() -> None:
     made = it.sum(x, axis=1, keepdims=True)
     assert made.shape == (3, 1)
     assert it.stats()["ways"]["numpy"] == before + 1
+
+
+def test_views_made_in_c_are_views_of_the_same_memory() -> None:
+    a = it.asarray(np.arange(12.0).reshape(3, 4))
+    for view in (
+        a.reshape(4, 3),
+        a.reshape((2, -1)),
+        a.ravel(),
+        a.transpose(1, 0).T,
+        a[None].squeeze(),
+    ):
+        view[(0,) * view.ndim] = float(a[0, 0]) + 1
+    assert float(a[0, 0]) == 5
+    flat, copy = a.flatten(), a.copy()
+    flat[0] = copy[0, 0] = 7
+    assert float(a[0, 0]) == 5
+    assert a.T.ravel().tolist() == a.numpy().T.ravel().tolist()
+    frozen = it.broadcast_to(it.asarray(np.arange(3)), (2, 3))
+    with pytest.raises(ValueError, match="read-only"):
+        frozen.swapaxes(0, 1)[0, 0] = 1
+
+
+@pytest.mark.parametrize("shape", [(5, -1), (-1, -1), (13,)])
+def test_shapes_that_do_not_fit_are_said_as_before(shape: Any) -> None:
+    with pytest.raises(ValueError, match=r"reshape|dimension|size|shape"):
+        it.asarray(np.arange(12)).reshape(shape)
+
+
+def test_casts_are_numpys() -> None:
+    kinds = ("f2", "f4", "f8", "i4", "?", "u1")
+    for kind in kinds:
+        x = (np.random.default_rng(0).random((4, 5)) * 300).astype(kind)
+        for other in (*kinds, "c8"):
+            with np.errstate(all="ignore"):
+                wanted = x.astype(other)
+            for made, numpys in ((it.asarray(x), wanted), (it.asarray(x).T, wanted.T)):
+                found = made.astype(np.dtype(other))
+                assert found.dtype == numpys.dtype
+                assert found.numpy().tobytes() == numpys.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "i4", "u1", "c8"])
+@pytest.mark.parametrize("exponent", [2, 2.0, 0.5, 3, True])
+def test_powers_are_numpys(kind: str, exponent: Any) -> None:
+    x = np.arange(6).astype(kind)
+    wanted, made = x**exponent, it.asarray(x) ** exponent
+    assert made.dtype == wanted.dtype
+    np.testing.assert_allclose(made, wanted, 1e-3)

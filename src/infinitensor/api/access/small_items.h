@@ -171,6 +171,129 @@ static PyObject *do_transposed(PyObject *Py_UNUSED(module), PyObject *tensor) {
     return made;
 }
 
+/* The values of a small tensor that has some, and is no scalar; held. */
+static PyObject *held_values(PyObject *tensor, npy_intp limit) {
+    if (limit <= 0 || Py_TYPE(tensor) != tensor_type || T(tensor, IS_VALUE) == Py_True) return NULL;
+    PyObject *values = seen(tensor);
+    if (!values || !PyArray_CheckExact(values)) return NULL;
+    const npy_intp n = PyArray_SIZE((PyArrayObject *)values);
+    return n > 0 && n <= limit ? Py_NewRef(values) : NULL;
+}
+
+/* What was made of one, or None where there is nothing, or NumPy has something to say: Python has the better words. */
+static PyObject *or_none(PyObject *made) {
+    if (made) return made;
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL;
+    PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
+/* viewed(tensor, change, *args): what `change` makes of the values of a small tensor, where it is a view; else None. */
+static PyObject *do_viewed(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    enum { MOST_OPTIONS = 4 };
+    const npy_intp limit = limit_now();
+    PyObject *given[1 + MOST_OPTIONS], *tensor = args[0];
+    if (n < 2 || n > 2 + MOST_OPTIONS || !(given[0] = held_values(tensor, limit))) Py_RETURN_NONE;
+    for (Py_ssize_t i = 2; i < n; i++) given[i - 1] = args[i];
+    PyObject *found = PyObject_Vectorcall(args[1], given, n - 1, NULL);
+    if (found && (!PyArray_CheckExact(found) || !PyArray_SIZE((PyArrayObject *)found) ||
+                  are_apart((PyArrayObject *)found, (PyArrayObject *)given[0])))
+        Py_CLEAR(found); /* a copy */
+    PyObject *made = found ? shown(tensor, given[0], found, limit) : NULL;
+    Py_DECREF(given[0]);
+    return or_none(made);
+}
+
+/* The lengths that integers, or a tuple of them, say; 0: Python has to look. */
+static int are_lengths(PyObject *shape, npy_intp *lengths, int *n) {
+    if (PyTuple_GET_SIZE(shape) == 1 && PyTuple_CheckExact(PyTuple_GET_ITEM(shape, 0))) shape = PyTuple_GET_ITEM(shape, 0);
+    *n = (int)PyTuple_GET_SIZE(shape);
+    if (*n < 1 || *n > NPY_MAXDIMS) return 0;
+    for (int a = 0; a < *n; a++) {
+        PyObject *length = PyTuple_GET_ITEM(shape, a);
+        int overflow;
+        if (!PyLong_CheckExact(length)) return 0;
+        lengths[a] = PyLong_AsLongAndOverflow(length, &overflow);
+        if (overflow || lengths[a] < -1) return 0;
+    }
+    return 1;
+}
+
+/* reshaped(tensor, shape): a view of a small tensor in C order; else None. */
+static PyObject *do_reshaped(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    const npy_intp limit = limit_now();
+    npy_intp lengths[NPY_MAXDIMS];
+    PyArray_Dims shape = {lengths, 0};
+    if (n != 2 || !PyTuple_CheckExact(args[1]) || !are_lengths(args[1], lengths, &shape.len)) Py_RETURN_NONE;
+    PyObject *values = held_values(args[0], limit), *found = NULL;
+    if (!values) Py_RETURN_NONE;
+    if (PyArray_IS_C_CONTIGUOUS((PyArrayObject *)values)) found = PyArray_Newshape((PyArrayObject *)values, &shape, NPY_CORDER);
+    PyObject *made = found ? shown(args[0], values, found, limit) : NULL;
+    Py_DECREF(values);
+    return or_none(made);
+}
+
+/* What was made of a small tensor as one of its own, a call of NumPy's; None where there is nothing. */
+static PyObject *made_of(PyObject *tensor, PyObject *made) {
+    if (made && count(session_of(tensor), NUMPY)) Py_CLEAR(made);
+    return or_none(wrapped(made, session_of(tensor), NULL, NULL));
+}
+
+/* own_copy(tensor, is_flat): a small tensor of its own with the same values, in one axis if that is asked; else None. */
+static PyObject *do_own_copy(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    PyObject *values = n == 2 ? held_values(args[0], limit_now()) : NULL;
+    if (!values) Py_RETURN_NONE;
+    PyArrayObject *x = (PyArrayObject *)values;
+    PyObject *made = args[1] == Py_True ? PyArray_Flatten(x, NPY_CORDER) : PyArray_NewCopy(x, NPY_CORDER);
+    Py_DECREF(values);
+    return made_of(args[0], made);
+}
+
+/* A dtype of those that every tensor may have, but bfloat16, in the order of this machine; NULL: Python has to look. */
+static PyArray_Descr *plain_dtype(PyObject *given) {
+    const int is_scalars = PyType_Check(given) && PyType_IsSubtype((PyTypeObject *)given, &PyGenericArrType_Type);
+    PyArray_Descr *dtype = NULL;
+    if (!is_scalars && !PyArray_DescrCheck(given)) return NULL;
+    if (PyArray_DescrConverter(given, &dtype) != NPY_SUCCEED) return NULL;
+    const int type = dtype->type_num, is_long = type == NPY_LONGDOUBLE || type == NPY_CLONGDOUBLE;
+    const int is_other = type == NPY_LONGLONG || type == NPY_ULONGLONG;
+    if (PyArray_ISNBO(dtype->byteorder) && !is_long && !is_other && (PyTypeNum_ISNUMBER(type) || PyTypeNum_ISBOOL(type))) return dtype;
+    Py_DECREF(dtype);
+    return NULL;
+}
+
+/* Values in C order as another dtype; of halves and floats by the instructions for it. */
+static PyObject *cast_to(PyArrayObject *x, PyArray_Descr *dtype) {
+    const int from = array_type(x), to = dtype->type_num;
+    const int is_wider = from == NPY_HALF && to == NPY_FLOAT, is_narrower = from == NPY_FLOAT && to == NPY_HALF;
+    if (half_casts[0] && PyArray_ISBEHAVED_RO(x) && (is_wider || is_narrower)) {
+        PyObject *made = PyArray_SimpleNew(PyArray_NDIM(x), PyArray_DIMS(x), to);
+        if (!made) return NULL;
+        void *into = PyArray_DATA((PyArrayObject *)made);
+        if (is_wider) ((Widener)half_casts[0])(PyArray_DATA(x), into, PyArray_SIZE(x));
+        else ((Narrower)half_casts[1])(PyArray_DATA(x), into, PyArray_SIZE(x));
+        return made;
+    }
+    PyObject *token = PyContextVar_Set(silence, silent);
+    if (!token) return NULL;
+    Py_INCREF(dtype);
+    PyObject *made = PyArray_CastToType(x, dtype, 0);
+    PyContextVar_Reset(silence, token);
+    Py_DECREF(token);
+    return made;
+}
+
+/* cast(tensor, dtype): a small tensor of its own, of another dtype or the same; else None. */
+static PyObject *do_cast(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    PyArray_Descr *dtype = n == 2 ? plain_dtype(args[1]) : NULL;
+    PyObject *values = dtype ? held_values(args[0], limit_now()) : NULL, *made = NULL;
+    PyArrayObject *x = (PyArrayObject *)values;
+    if (values && PyArray_IS_C_CONTIGUOUS(x) && !PyArray_ISCOMPLEX(x))
+        made = dtype->type_num == array_type(x) ? PyArray_NewCopy(x, NPY_CORDER) : cast_to(x, dtype);
+    Py_XDECREF(dtype), Py_XDECREF(values);
+    return made ? made_of(args[0], made) : or_none(NULL);
+}
+
 static PyObject *got(PyObject *tensor, PyObject *index) {
     npy_intp limit = limit_now();
     if (limit <= 0 || T(tensor, IS_VALUE) == Py_True) return NULL; /* a scalar has no views */

@@ -47,7 +47,7 @@ from infinitensor.api.session.array_api import (
     with_like,
 )
 from infinitensor.api.session.session import current_session
-from infinitensor.api.small import host_joins, numpy_table, small_calls
+from infinitensor.api.small import host_joins, numpy_table, small_calls, small_einsum
 from infinitensor.api.tensor.tensor import Tensor
 from infinitensor.dtypes import kind_of
 from infinitensor.ops import TABLE
@@ -110,6 +110,7 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
         found[name] = _small_first(found[name], functools.partial(host_joins.join_now, join))
     for name, (like, size) in numpy_table.COUNTED.items():
         found[name] = _small_first(found[name], _numbers_way(like, size))
+    found["einsum"] = _small_first(found["einsum"], small_einsum.einsum_now)
     found.update(VIEWS)
     found.update(HELPERS)
     found.update(QUESTIONS)

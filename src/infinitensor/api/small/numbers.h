@@ -10,7 +10,7 @@
 
 enum { ADD, SUB, MUL, DIV, FLOORDIV, MOD, AND, OR, XOR, LSHIFT, RSHIFT, MATMUL,
        LT, LE, EQ, NE, GT, GE, /* comparisons in the order of Py_LT ... Py_GE */
-       NEGATIVE, ABSOLUTE, INVERT };
+       NEGATIVE, ABSOLUTE, INVERT, SQUARE, ROOT };
 
 #define EACH_INTEGER(X) \
     X(INT64, Int64, npy_int64) X(INT32, Int32, npy_int32) X(UINT8, UInt8, npy_uint8) \

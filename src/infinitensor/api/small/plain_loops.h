@@ -153,13 +153,115 @@ static PyObject *filled(const Loop *loop, PyArrayObject *like, Walk *walk, int n
     return made;
 }
 
+enum { MOST_SPREAD = 6, LEAST_SPREAD = 16 };
+
+/* Operands of several axes, of which none may have the shape of the result: axes that are walked alike are one. */
+typedef struct {
+    int ndim, n_walked;
+    npy_intp shape[MOST_SPREAD], lengths[MOST_SPREAD], steps[MOST_IN + 1][MOST_SPREAD];
+    char *at[MOST_IN + 1];
+    Number numbers[MOST_IN];
+} Spread;
+
+/* The shape that arrays broadcast to; 0: NumPy has to look. */
+static int is_spread(PyObject *const *given, int n, Spread *spread) {
+    spread->ndim = 0;
+    for (int k = 0; k < n; k++)
+        if (PyArray_CheckExact(given[k]) && PyArray_NDIM((PyArrayObject *)given[k]) > spread->ndim)
+            spread->ndim = PyArray_NDIM((PyArrayObject *)given[k]);
+    if (spread->ndim < 1 || spread->ndim > MOST_SPREAD) return 0;
+    for (int a = 0; a < spread->ndim; a++) spread->shape[a] = 1;
+    for (int k = 0; k < n; k++) {
+        PyArrayObject *x = (PyArrayObject *)given[k];
+        if (!PyArray_CheckExact(given[k])) continue;
+        if (!PyArray_ISBEHAVED_RO(x)) return 0;
+        for (int a = 0, before = spread->ndim - PyArray_NDIM(x); a < PyArray_NDIM(x); a++) {
+            const npy_intp length = PyArray_DIM(x, a);
+            if (length == 1) continue;
+            if (!length || (spread->shape[before + a] != 1 && spread->shape[before + a] != length)) return 0;
+            spread->shape[before + a] = length;
+        }
+    }
+    return 1;
+}
+
+/* The bytes that an operand goes on along each axis. */
+static void step_along(Spread *spread, int k, PyArrayObject *x) {
+    const int before = spread->ndim - PyArray_NDIM(x);
+    spread->at[k] = PyArray_BYTES(x);
+    for (int a = 0; a < spread->ndim; a++)
+        spread->steps[k][a] = a < before || PyArray_DIM(x, a - before) == 1 ? 0 : PyArray_STRIDE(x, a - before);
+}
+
+/* Make neighbouring axes one where all operands go on alike. */
+static void join_walked(Spread *spread, int n_args) {
+    spread->n_walked = 0;
+    for (int a = 0; a < spread->ndim; a++) {
+        if (spread->shape[a] == 1 && a < spread->ndim - 1) continue;
+        int last = spread->n_walked - 1, is_one = last >= 0;
+        for (int k = 0; k < n_args && is_one; k++) is_one = spread->steps[k][last] == spread->shape[a] * spread->steps[k][a];
+        if (!is_one) last = spread->n_walked++;
+        for (int k = 0; k < n_args; k++) spread->steps[k][last] = spread->steps[k][a];
+        spread->lengths[last] = is_one ? spread->lengths[last] * spread->shape[a] : spread->shape[a];
+    }
+}
+
+/* Call a loop for each line of the last axis. */
+static void walk_spread(const Loop *loop, const Spread *spread, int n_args) {
+    const int last = spread->n_walked - 1;
+    npy_intp index[MOST_SPREAD] = {0}, steps[MOST_IN + 1];
+    char *row[MOST_IN + 1], *at[MOST_IN + 1];
+    memcpy(row, spread->at, sizeof row);
+    for (;;) {
+        npy_intp n = spread->lengths[last];
+        for (int k = 0; k < n_args; k++) at[k] = row[k], steps[k] = spread->steps[k][last];
+        loop->run(at, &n, steps, loop->data);
+        int a = last - 1;
+        for (; a >= 0; a--) {
+            for (int k = 0; k < n_args; k++) row[k] += spread->steps[k][a];
+            if (++index[a] < spread->lengths[a]) break;
+            for (int k = 0; k < n_args; k++) row[k] -= spread->steps[k][a] * spread->lengths[a];
+            index[a] = 0;
+        }
+        if (a < 0) return;
+    }
+}
+
+/* A new array of operands that broadcast to more axes than `Walk` has; of what is no half only along long lines, of which
+   NumPy would find none better. */
+static PyObject *spread_out(const Loop *loop, PyObject *const *given, int n, int type) {
+    Spread spread;
+    if (!is_spread(given, n, &spread)) return NULL;
+    for (int k = 0; k < n; k++) {
+        if (PyArray_CheckExact(given[k])) {
+            step_along(&spread, k, (PyArrayObject *)given[k]);
+            const npy_intp step = spread.steps[k][spread.ndim - 1];
+            if (!is_half(type) && step && step != PyArray_ITEMSIZE((PyArrayObject *)given[k])) return NULL;
+        } else if (as_number(given[k], type, &spread.numbers[k])) {
+            spread.at[k] = (char *)&spread.numbers[k];
+            memset(spread.steps[k], 0, sizeof spread.steps[k]);
+        } else {
+            return NULL;
+        }
+    }
+    PyObject *made = PyArray_SimpleNew(spread.ndim, spread.shape, loop->made);
+    if (!made) return NULL;
+    step_along(&spread, n, (PyArrayObject *)made);
+    join_walked(&spread, n + 1);
+    if (!is_half(type) && spread.n_walked > 1 && spread.lengths[spread.n_walked - 1] < LEAST_SPREAD) Py_CLEAR(made);
+    else walk_spread(loop, &spread, n + 1);
+    return made;
+}
+
 /* A new array `ufunc(*given)`; one of them is an array. */
 static PyObject *looped(PyObject *ufunc, PyObject *const *given, Py_ssize_t n) {
     int type;
     Loop loop = loop_over(ufunc, given, n, &type);
     PyArrayObject *like = loop.run ? widest(given, (int)n) : NULL;
     Walk walk;
-    return like && laid_out(given, (int)n, like, type, &walk) ? filled(&loop, like, &walk, (int)n) : NULL;
+    if (!like) return NULL;
+    if (laid_out(given, (int)n, like, type, &walk)) return filled(&loop, like, &walk, (int)n);
+    return spread_out(&loop, given, (int)n, type);
 }
 
 /* --- where ------------------------------------------------------------------------------------ */

@@ -153,13 +153,21 @@ static PyObject *multiplied(PyObject *a, PyObject *b, npy_intp limit) {
     return made;
 }
 
-/* Let a view of a matrix on the host, of up to so many elements, know its values; -1: an error. Python runs: nothing is
-   borrowed yet. */
+/* multiply(x, y): a small product of two arrays by our library, or None. */
+static PyObject *do_product(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n != 2 || !PyArray_CheckExact(args[0]) || !PyArray_CheckExact(args[1]))
+        return PyErr_Format(PyExc_TypeError, "multiply() takes 2 arrays");
+    PyObject *made = by_library((PyArrayObject *)args[0], (PyArrayObject *)args[1], limit_now());
+    return made || PyErr_Occurred() ? made : Py_NewRef(Py_None);
+}
+
+/* Let a view on the host, of up to so many elements, know its values; -1: an error. Python runs: nothing is borrowed
+   yet. */
 static int look_at_view(PyObject *x, npy_intp limit) {
     if (Py_TYPE(x) != tensor_type || IS(T(x, OWNER)) || !IS(T(x, CELL)) || T(x, LAZY_VIEW) == Py_None) return 0;
     PyObject *version = C(T(x, CELL), C_VERSION), *host = V(version, V_HOST);
     if (!IS(host) || T(x, SEEN_OF) == host || !PyArray_CheckExact(host)) return 0;
-    if (PyArray_NDIM((PyArrayObject *)host) != 2 || PyArray_SIZE((PyArrayObject *)host) > limit) return 0;
+    if (PyArray_SIZE((PyArrayObject *)host) > limit || T(x, DTYPE) == bfloat16) return 0;
     PyObject *values = PyObject_CallOneArg(values_of, x);
     Py_XDECREF(values);
     return values ? 0 : -1;
@@ -169,7 +177,7 @@ static int look_at_view(PyObject *x, npy_intp limit) {
 static PyObject *operated(int op, PyObject *first, PyObject *second) {
     npy_intp limit = limit_now(), most = op == MATMUL && limit < ONE_CORE ? MATRICES * limit : limit;
     PyObject *session = NULL;
-    if (op == MATMUL && limit > 0 && (look_at_view(first, most) || look_at_view(second, most))) return NULL;
+    if (limit > 0 && (look_at_view(first, most) || look_at_view(second, most))) return NULL;
     PyObject *a = limit > 0 ? operand(first, &session, most) : NULL;
     PyObject *b = a ? operand(second, &session, most) : NULL;
     if (!b || !session) return NULL;
@@ -355,6 +363,8 @@ static PyObject *called(PyObject *like, PyObject *fits, Given all) {
     PyArrayObject *first = NULL;
     int is_alike = 1, n_arrays = 0, n_matrices = 0;
     if (limit <= 0 || n > MOST_GIVEN || n_named > MOST_NAMED || (fits == where_fits && n != 3)) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (look_at_view(all.items[i], limit)) return NULL;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *x = all.items[i];
         given[i] = x == Py_None && !is_elementwise ? x : operand(x, &session, limit);
@@ -372,7 +382,12 @@ static PyObject *called(PyObject *like, PyObject *fits, Given all) {
     const int is_ours = has_bfloat16(given, n);
     if (is_ours && !is_elementwise) return NULL;
     int is_one = first && PyArray_NDIM(first) == 1 && fits != outer_fits;
-    if (n_arrays > 1 && product > limit && !(is_alike && (is_elementwise || is_one))) return NULL;
+    int is_few = product <= limit || (is_alike && (is_elementwise || is_one));
+    if (!is_few && is_elementwise && n == 2 && n_arrays == 2) {
+        const npy_intp size = broadcast_size((PyArrayObject *)given[0], (PyArrayObject *)given[1]);
+        is_few = size > 0 && size <= limit;
+    }
+    if (n_arrays > 1 && !is_few) return NULL;
     for (Py_ssize_t i = 0; i < n_named; i++) given[n + i] = all.items[n + i];
     for (Py_ssize_t i = 0; i < n; i++) Py_INCREF(given[i]);
     Py_INCREF(session);
@@ -403,6 +418,7 @@ static PyObject *reduced(PyObject *how, Given all) {
         else return NULL;
     }
     if (Py_TYPE(all.items[0]) != tensor_type) return NULL;
+    if (look_at_view(all.items[0], limit)) return NULL;
     PyObject *x = operand(all.items[0], &session, limit);
     if (!x || !PyArray_CheckExact(x)) return NULL;
     Py_INCREF(x), Py_INCREF(session);
@@ -596,7 +612,7 @@ static PyObject *unary(PyObject *self, int op, PyObject *(*call)(PyObject *)) {
     Py_INCREF(values), Py_INCREF(session);
     PyObject *made = PyArray_CheckExact(values) ? looped(PyTuple_GET_ITEM(ufuncs, op), &values, 1) : NULL;
     PyObject *token = made || is_bfloat16(values) ? NULL : PyContextVar_Set(silence, silent);
-    if (token) made = call(values);
+    if (token && call) made = call(values);
     if (!made) PyErr_Clear();
     if (token) PyContextVar_Reset(silence, token);
     Py_XDECREF(token);
@@ -617,6 +633,25 @@ static PyObject *unary(PyObject *self, int op, PyObject *(*call)(PyObject *)) {
 UNARY(negative, NEGATIVE, PyNumber_Negative)
 UNARY(absolute, ABSOLUTE, PyNumber_Absolute)
 UNARY(invert, INVERT, PyNumber_Invert)
+
+static PyObject *slow_power, *slow_reflected_power; /* the Python methods */
+
+/* A square or a root, as NumPy's operator takes them; of what is no small tensor, and any other power, Python's. */
+static PyObject *do_power(PyObject *a, PyObject *b, PyObject *modulus) {
+    const int is_float = PyFloat_CheckExact(b), is_two = is_float ? PyFloat_AS_DOUBLE(b) == 2 : PyLong_CheckExact(b) && PyLong_AsLong(b) == 2;
+    if (PyErr_Occurred()) PyErr_Clear(); /* an integer of more than 64 bits */
+    const int is_root = is_float && PyFloat_AS_DOUBLE(b) == 0.5;
+    if (modulus == Py_None && Py_TYPE(a) == tensor_type && T(a, IS_VALUE) != Py_True && (is_two || is_root)) {
+        PyArray_Descr *dtype = (PyArray_Descr *)T(a, DTYPE);
+        if (PyTypeNum_ISFLOAT(dtype->type_num) || (is_two && !is_float && PyTypeNum_ISINTEGER(dtype->type_num))) {
+            PyObject *made = unary(a, is_two ? SQUARE : ROOT, NULL);
+            if (made || PyErr_Occurred()) return made;
+        }
+    }
+    const int is_first = PyObject_TypeCheck(a, tensor_type);
+    PyObject *given[] = {is_first ? a : b, is_first ? b : a, modulus};
+    return PyObject_Vectorcall(is_first ? slow_power : slow_reflected_power, given, modulus == Py_None ? 2 : 3, NULL);
+}
 
 static PyObject *do_compare(PyObject *a, PyObject *b, int how) {
     PyObject *made = operated(LT + how, a, b);
@@ -685,6 +720,9 @@ static int fill_slots(void) {
         slow_reflected[op] = PyObject_GetAttrString((PyObject *)tensor_type, name);
         if (!slow_forward[op] || !slow_reflected[op]) return -1;
     }
+    slow_power = PyObject_GetAttrString((PyObject *)tensor_type, "__pow__");
+    slow_reflected_power = PyObject_GetAttrString((PyObject *)tensor_type, "__rpow__");
+    if (!slow_power || !slow_reflected_power) return -1;
     slow_number = *number;
     slow_mapping = *mapping;
     slow_compare = tensor_type->tp_richcompare;
@@ -693,6 +731,7 @@ static int fill_slots(void) {
     number->nb_inplace_##name = do_inplace_##name;
     EACH_ARITHMETIC(FILL)
     number->nb_matrix_multiply = do_matrix_multiply;
+    number->nb_power = do_power;
     number->nb_negative = do_negative;
     number->nb_absolute = do_absolute;
     number->nb_invert = do_invert;
@@ -735,8 +774,8 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
         find_slots(cell, of_cell, cell_at, N_CELL) ||
         find_slots((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
         return NULL;
-    if (PyTuple_GET_SIZE(recorders) != GE + 1 || PyTuple_GET_SIZE(ufuncs) != INVERT + 1)
-        return PyErr_Format(PyExc_ValueError, "%d recorders and %d ufuncs are meant", GE + 1, INVERT + 1);
+    if (PyTuple_GET_SIZE(recorders) != GE + 1 || PyTuple_GET_SIZE(ufuncs) != ROOT + 1)
+        return PyErr_Format(PyExc_ValueError, "%d recorders and %d ufuncs are meant", GE + 1, ROOT + 1);
     if (PyTuple_GET_SIZE(ways) != N_WAYS) return PyErr_Format(PyExc_ValueError, "%d ways are counted in C", N_WAYS);
     if (pointer != Py_None && !(recorder = (Recorded)PyCapsule_GetPointer(pointer, RECORDED))) return NULL;
     *(Py_ssize_t *)&find_half_loop = halves;
@@ -751,6 +790,11 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
                                   {"ladder", FAST(do_ladder)},
                                   {"transposed", do_transposed, METH_O, NULL},
+                                  {"viewed", FAST(do_viewed)},
+                                  {"reshaped", FAST(do_reshaped)},
+                                  {"own_copy", FAST(do_own_copy)},
+                                  {"cast", FAST(do_cast)},
+                                  {"multiply", FAST(do_product)},
                                   {"put_counts", do_put_counts, METH_NOARGS, NULL},
                                   {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_small_calls", .m_size = -1, .m_methods = functions};

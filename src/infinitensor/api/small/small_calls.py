@@ -248,12 +248,39 @@ def transposed(tensor: BaseTensor) -> Any:
     return None
 
 
+def viewed(tensor: BaseTensor, change: Callable[..., Any], *args: Any) -> Any:
+    """In C: what a function makes of the values of a small tensor, if it is a view; else None."""
+    return None
+
+
+def reshaped(tensor: BaseTensor, shape: tuple[Any, ...]) -> Any:
+    """In C: a small tensor in C order, in another shape of integers, a view; else None."""
+    return None
+
+
+def own_copy(tensor: BaseTensor, is_flat: bool) -> Any:
+    """In C: a small tensor with the same values, in one axis if that is asked; else None."""
+    return None
+
+
+def cast(tensor: BaseTensor, dtype: Any) -> Any:
+    """In C: a small tensor in C order with a dtype of NumPy's; else None."""
+    return None
+
+
+def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """In C: the product of matrices, or stacks, by the library of plans; None: not for it."""
+    return None
+
+
 _UFUNCS = (
     np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.bitwise_and,
     np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.matmul, np.less, np.less_equal,
     np.equal, np.not_equal, np.greater, np.greater_equal, np.negative, np.absolute, np.invert,
+    np.square, np.sqrt,
 )  # fmt: skip
-"""The ufuncs of the operators, then of the comparisons, then of operators of one operand."""
+"""The ufuncs of the operators, then of the comparisons, then of operators of one operand, and what
+some powers are."""
 
 
 def in_c(
@@ -272,12 +299,13 @@ def in_c(
     if _module is None:
         return False
     shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)
-    global transposed
+    global transposed, multiply, viewed, reshaped, own_copy, cast
     fits = (broadcast_fits, outer_fits, dot_fits, where_fits, product_fits, find_products)
     on_cores = (numpy_loops.compute, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
     before = (quicks, recorded, fill)
     more = (half_loops_address(), small_tensor, values_of, fold_addresses(), half_cast_addresses())
     _module.install(tensor, Version, Cell, *shared, *fits, *before, *on_cores, ways.IN_C, *more)
-    transposed = _module.transposed
+    transposed, multiply, viewed = _module.transposed, _module.multiply, _module.viewed
+    reshaped, own_copy, cast = _module.reshaped, _module.own_copy, _module.cast
     ways.putters.append(_module.put_counts)
     return True

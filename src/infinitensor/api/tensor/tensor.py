@@ -376,6 +376,10 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
 
     def reshape(self, *shape: Any, order: str | None = "C", copy: bool | None = None) -> Tensor:
         """Another shape: a view where NumPy would give one, else a copy."""
+        if order == "C" and copy is None:
+            quick: Tensor | None = small_calls.reshaped(self, shape)
+            if quick is not None:
+                return quick
         if not shape:
             raise TypeError("reshape() takes a shape: () is that of one element")
         wanted = shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape
@@ -392,6 +396,9 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
         """One axis: a view of a contiguous tensor, else a copy."""
         if order != "C":
             return memory_order.read_in(self, order).ravel()
+        quick: Tensor | None = small_calls.reshaped(self, (-1,))
+        if quick is not None:
+            return quick
         view = self._whole()
         steps = zip(view.shape, view.strides, c_strides(view.shape), strict=True)
         if all(n == 1 or ours == dense for n, ours, dense in steps) and not view.part:
@@ -400,11 +407,17 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
 
     def flatten(self, order: str | None = "C") -> Tensor:
         """One axis: always a copy."""
+        quick: Tensor | None = small_calls.own_copy(self, True) if order == "C" else None
+        if quick is not None:
+            return quick
         read = self if order == "C" else memory_order.read_in(self, order)
         return copies.copy_tensor(read).reshape(-1)
 
     def transpose(self, *axes: Any) -> Tensor:
         """Axes in another order; a view."""
+        quick: Tensor | None = small_calls.viewed(self, np.ndarray.transpose, *axes)
+        if quick is not None:
+            return quick
         wanted = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes
         order = wanted or None
         found = small_items.viewed(self, np.ndarray.transpose, order)
@@ -416,12 +429,18 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes swapped; a view."""
+        quick: Tensor | None = small_calls.viewed(self, np.ndarray.swapaxes, axis1, axis2)
+        if quick is not None:
+            return quick
         return self._seen_as(
             view_strides.change_view(self._whole(), np.ndarray.swapaxes, axis1, axis2)
         )
 
     def squeeze(self, axis: Any = None) -> Tensor:
         """Without axes of length one; a view."""
+        quick: Tensor | None = small_calls.viewed(self, np.ndarray.squeeze, axis)
+        if quick is not None:
+            return quick
         return self._seen_as(view_strides.change_view(self._whole(), np.ndarray.squeeze, axis))
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
@@ -434,6 +453,9 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
 
     def copy(self, order: str | None = "C") -> Tensor:
         """A tensor of its own with the same values; in another order than C's it is a view."""
+        quick: Tensor | None = small_calls.own_copy(self, False) if order == "C" else None
+        if quick is not None:
+            return quick
         if self._is_value:
             memory_order.letter(order, "C")
             return self
@@ -460,6 +482,10 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
         copy: bool = True,
     ) -> Tensor:
         """The values as another dtype, in an order: "K" is their own."""
+        if copy and order == "K" and casting == "unsafe":
+            quick: Tensor | None = small_calls.cast(self, dtype)
+            if quick is not None:
+                return quick
         wanted = as_dtype(dtype)
         if memory_order.is_transposed(self) if order == "K" else order != "C" or not copy:
             letter = memory_order.letter(order, "K")
