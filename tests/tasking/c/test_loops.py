@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,10 +10,14 @@ from tests.tasking.generated import ULPS
 
 import infinitensor as it
 from infinitensor import native
+from infinitensor.ops.forms.fold_order import is_short
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import GroupStep, Input
 from infinitensor.tasking.c.loops import MOST_LOOP_STEPS, header, source_of
 from infinitensor.tasking.kernels.c_kernel import compiled_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = [
     pytest.mark.filterwarnings("error"),
@@ -123,6 +127,35 @@ def test_two_values_that_change_in_turns_have_numpys_bits(always: None) -> None:
     np.testing.assert_array_equal(got[0], a)
     np.testing.assert_array_equal(got[1], b)
     np.testing.assert_array_equal(got[2], wanted)
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "transposed": lambda x: x.T,
+    "rows backwards": lambda x: x[::-1].T,
+    "columns backwards": lambda x: x[:, ::-1].T,
+    "both backwards": lambda x: x[::-1, ::-1].T,
+    "every other": lambda x: x[1::2, ::2].T,
+    "backwards": lambda x: x[:, ::-1],
+    "every other column": lambda x: x[:, 1::2],
+    "every third from the end": lambda x: x[:, ::-3],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", ["i1", "u2", "f4", "i8", "c8", "c16"])
+def test_rows_and_columns_of_every_width_are_transposed(view: str, dtype: str) -> None:
+    """Blocks of all item sizes, their last ones, and what is too narrow for one."""
+    kind, rng = np.dtype(dtype), np.random.default_rng(0)
+    narrow = (1, 2, 3, 5, 8, 9, 15, 16, 17, 33, 64)
+    shapes = [shape for n in narrow for shape in ((n, 1500), (1500, n))]
+    step = GroupStep(Term("add", (Arg(0), Arg(1))), (kind, kind), (("in", 0), ("in", 1)), kind, 0)
+    given = (Input(kind, False, False), Input(kind, False, False))
+    for shape in [*shapes, (70, 90), (130, 300)]:
+        x = VIEWS[view](rng.integers(0, 100, shape).astype(kind))
+        y, out = rng.integers(0, 27, x.shape).astype(kind), np.empty(x.shape, kind)
+        compiled = compiled_kernel((step,), given, 1, short=is_short(x.shape, ()))
+        compiled([x, y], [out], x.shape)
+        np.testing.assert_array_equal(out, x + y)
 
 
 def test_what_nobody_reads_is_not_computed() -> None:

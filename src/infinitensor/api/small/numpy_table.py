@@ -178,7 +178,7 @@ FEW_ADDED = 1 << 11
 """Elements up to which running sums take NumPy less than the start of ours."""
 FEW_SORTED = 1 << 11
 """Elements up to which a stable sort takes NumPy less than what has to be done around another."""
-LINE = 1 << 13
+LINE = 1 << 15
 """Elements of a line that a running sum takes one after the other; longer ones are cut."""
 
 

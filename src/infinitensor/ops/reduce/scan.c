@@ -45,8 +45,26 @@ INLINE void scan_lines(const T *x, int k, int64_t step, int64_t n, const T *carr
     }
 }
 
+enum { SHORT_LINE = sizeof(T) < 8 ? 48 : 12, LINES_TOGETHER = 4 };
+
+/* Short lines: an element of each at a time. A line is shorter than its own beginning and end. */
+INLINE void scan_short_lines(const T *x, int64_t n, const T *carry, T *out) {
+    T sum[LINES_TOGETHER];
+    for (int j = 0; j < LINES_TOGETHER; j++) {
+        sum[j] = x[j * n];
+        out[j * n] = carry ? carry[j] + sum[j] : sum[j];
+    }
+    for (int64_t i = 1; i < n; i++)
+        for (int j = 0; j < LINES_TOGETHER; j++) {
+            sum[j] += x[j * n + i];
+            out[j * n + i] = carry ? carry[j] + sum[j] : sum[j];
+        }
+}
+
 INLINE void scan_all_lines(const T *x, int64_t n_lines, int64_t n, const T *carry, const int m, T *out) {
     int64_t line = 0;
+    for (; n < SHORT_LINE && line + LINES_TOGETHER <= n_lines; line += LINES_TOGETHER)
+        scan_short_lines(x + line * n, n, carry ? carry + line : 0, out + line * n);
     for (; line + 2 <= n_lines; line += 2) scan_lines(x + line * n, 2, n, n, carry ? carry + line : 0, m, out + line * n, 0);
     if (line < n_lines) scan_lines(x + line * n, 1, n, n, carry ? carry + line : 0, m, out + line * n, 0);
 }

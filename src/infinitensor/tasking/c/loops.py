@@ -351,7 +351,7 @@ class Source:
         """The C files that the function is made with, beside those of functions over blocks."""
         if self.folds:
             yield from (header("../../ops/forms/sums.h"), header("fold_loops.h"))
-        yield from (header("lines.h"), header("division.h"))
+        yield from (header("transposed.h"), header("lines.h"), header("division.h"))
         if self.is_complex:
             yield header("complex.h")
         if self.has_halves:
@@ -399,6 +399,10 @@ class Source:
         kept = [state for j, fold in enumerate(self.folds) for state in states(j, fold)]
         yield from (f"{kind} {name}_kept[{MOST_KEPT}] = {{0}};" for kind, name in kept)
         yield "const int64_t chunk = shape[n_outer];"
+        for k in self.moving:
+            at, size = self.arrays.index(k), f"sizeof({stored_type(self.inputs[k].dtype)})"
+            steps = f"outer[{at}], inner[{at}]"
+            yield f"const int across{k} = is_across({size}, {steps}, length, chunk);"
         yield "for (int64_t first = 0; first < n_rows; first += length)"
         yield "for (int64_t from = 0; from < n; from += chunk) {"
         yield "  const int64_t until = n - from < chunk ? n : from + chunk;"
@@ -466,7 +470,10 @@ class Source:
     def block(self) -> Iterator[str]:
         for k in self.moving:
             at, name = self.arrays.index(k), stored_type(self.inputs[k].dtype)
-            yield f"const {name} *v{k} = lined_{name}(line{k}, q[{at}], inner[{at}], begun, m);"
+            yield f"const {name} *v{k} = across{k}"
+            yield f"  ? across_{name}(line{k}, q[{at}], inner[{at}], outer[{at}], begun, m,"
+            yield "       row - first, first + length - row)"
+            yield f"  : lined_{name}(line{k}, q[{at}], inner[{at}], begun, m);"
         last = []
         for j, value, dtype in self.outs:
             at, name = len(self.arrays) + j, stored_type(dtype)

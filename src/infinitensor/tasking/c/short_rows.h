@@ -24,6 +24,11 @@
       else REPEATED(T, n)                                                                     \
       return block;                                                                           \
     }                                                                                         \
+    const int64_t last = outer < 0 ? rows - 1 : 0, width = n * (int64_t)sizeof(T);            \
+    if (outer == (outer < 0 ? -1 : 1) * (int64_t)sizeof(T) &&                                 \
+        transposed(sizeof(T), (char *)(block + last * n), outer < 0 ? -width : width,         \
+                   first + last * outer, inner, n, rows))                                     \
+      return block;                                                                           \
     const int64_t others = outer == 0 ? 1 : rows;                                             \
     for (int64_t c = 0; c < n; ++c, first += inner)                                           \
       for (int64_t r = 0; r < others; ++r) block[r * n + c] = *(const T *)(first + r * outer);\

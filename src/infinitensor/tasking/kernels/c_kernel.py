@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 ROW_CHUNK_ELEMENTS = 64
 """Elements of each row that are computed together, where neighbours in memory are in many rows: so
 many lines of them stay in the nearest cache."""
+MOST_CHUNK_ELEMENTS = 256
+"""The same of few rows, which fill a block together."""
 
 
 STARTED_ELEMENTS = 1 << 14
@@ -271,7 +273,9 @@ class Walk:
         if not is_transposed:
             return self.n
         if not merged[-1][2]:
-            return ROW_CHUNK_ELEMENTS
+            return max(
+                ROW_CHUNK_ELEMENTS, min(C_BLOCK_ELEMENTS // merged[-2][0], MOST_CHUNK_ELEMENTS)
+            )
         return C_BLOCK_ELEMENTS if self.n_same == 1 and merged[-2][0] <= MOST_KEPT else self.n
 
 

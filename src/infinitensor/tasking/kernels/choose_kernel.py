@@ -260,7 +260,9 @@ def may_become_worth(steps: list[Step], last: Node, target: Target) -> bool:
         return False
     if target.kind == "cpu":  # reductions have one order there (`fold_order.py`)
         is_several = len(steps) > 1 or (bool(steps) and last.op.kind == "reduction")
-        is_slow = is_several or any(_has_halves(step.node) for step in steps)
+        is_slow = is_several or any(
+            _has_halves(step.node) or _reads_across(step.node) for step in steps
+        )
         return is_slow and all(_is_exact(step, target.tools) for step in steps)
     if last.op.kind == "reduction" and not _is_same_in_any_order(last):
         return False
@@ -376,9 +378,14 @@ def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> 
         operand.value >= 0 and seen != shape
         for operand, seen in zip(node.operands, node.shapes, strict=False)
     )
-    if not is_spread and not any(x.access and x.access.is_across for x in node.operands):
+    if not _reads_across(node) and not (is_spread and is_worth_compiling(plan, 1, n_alike)):
         return False
-    return is_worth_compiling(plan, 1, n_alike) and _is_exact_node(node, target.tools)
+    return _is_exact_node(node, target.tools)
+
+
+def _reads_across(node: Node) -> bool:
+    """Whether neighbours in memory are in different rows of an operand, as of a transposed one."""
+    return any(x.access is not None and x.access.is_across for x in node.operands)
 
 
 def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -> Mapped | None:
