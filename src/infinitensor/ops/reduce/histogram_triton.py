@@ -355,9 +355,9 @@ def _bins_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     n_programs, n_steps = _steps_of(shape[0])
     n_halves = max((shape[1] - 1).bit_length(), 1)
     constants = {**_low_of(shape[1]), "COPIES": len(tiles[2]), "HALF": 1 << (n_halves - 1)}
-    constants |= {"HALVES": n_halves, "EDGES": 256, "SLACK": 2.0**-48}
-    constants["BLOCK"] = COUNT_BLOCK_ELEMENTS
-    return Launch(triton_module(_BINS), n_programs, (*shape, n_steps), **constants)
+    constants |= {"HALVES": n_halves, "EDGES": 256, "BLOCK": COUNT_BLOCK_ELEMENTS}
+    source, numbers = triton_module(_BINS), (*shape, n_steps)
+    return Launch(source, n_programs, numbers, SLACK=2.0**-48, **constants)
 
 
 def _weights_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
