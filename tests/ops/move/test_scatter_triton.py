@@ -68,7 +68,7 @@ def test_entries_are_written_one_after_another(
     if not can:
         return
     assert scatter_triton.write(*given, sizes, axes[0], out, mode)
-    place = (*(slice(None),) * axes[0], *index)
+    place: Any = (*(slice(None),) * axes[0], *index)
     if mode == "set":
         base[place] = values
     else:
@@ -134,7 +134,7 @@ def test_entries_written_on_a_gpu_are_numpys(
 ) -> None:
     """The same while kernels are compiled and after; a sum of few entries has NumPy's bits."""
     base, index, values = _operands(shape, axes, n, dtype)
-    place = (*(slice(None),) * axes[0], *index)
+    place: Any = (*(slice(None),) * axes[0], *index)
     added, put = base.copy(), base.copy()
     np.add.at(added, place, values)
     put[place] = values

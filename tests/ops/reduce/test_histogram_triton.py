@@ -69,8 +69,8 @@ def _numbers(rng: np.random.Generator, dtype: str, size: int) -> np.ndarray:
     if dtype == "bool":
         return rng.random(size) < 0.5
     if not dtype.startswith("float"):
-        ends = np.iinfo(dtype)
-        return rng.integers(ends.min, ends.max, size, dtype, endpoint=True)
+        whole = np.iinfo(dtype)
+        return rng.integers(whole.min, whole.max, size, dtype, endpoint=True)
     ends = np.finfo(dtype)
     powers = rng.integers(ends.minexp - ends.nmant, ends.maxexp - 14, size)
     return np.ldexp(rng.uniform(-1, 1, size), powers).astype(dtype)
@@ -149,7 +149,7 @@ def test_few_weights_complex_ones_and_many_sums_have_no_limbs() -> None:
 
 
 @needs_triton
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "int32", "bool"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64", "int64", "int32"])
 def test_kernels_of_sums_compile(dtype: str) -> None:
     kind, whole = getattr(torch, dtype), torch.int64
     x, weights = torch.zeros(LEAST, dtype=whole), torch.zeros(LEAST, dtype=kind)

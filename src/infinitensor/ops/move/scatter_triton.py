@@ -148,8 +148,8 @@ def can_write(values: Any, index: Sequence[Any], sizes: Sequence[int], out: Any,
         return False
     n = index[0].numel()
     if mode == "add":
-        return n <= MOST_ENTRIES and not (out.is_complex() or out.dtype == torch.bool)
-    return n <= MOST_ENTRIES or prod(sizes) <= min(PLACES_OF_ENTRY * n, 1 << 31)
+        return bool(n <= MOST_ENTRIES and not (out.is_complex() or out.dtype == torch.bool))
+    return bool(n <= MOST_ENTRIES or prod(sizes) <= min(PLACES_OF_ENTRY * n, 1 << 31))
 
 
 def write(

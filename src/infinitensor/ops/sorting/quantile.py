@@ -334,6 +334,10 @@ def _middle_kernel(xp: Any, values: Any, out: Any) -> None:
     dtype = float32 if dtype_of(values) in HALVES else dtype_of(out)  # as a mean adds them up
     if xp is np:
         low, high = low.astype(dtype), high.astype(dtype)
+    elif dtype == dtype_of(out):
+        out.copy_(low) if values.shape[-1] == 2 else xp.add(low, high, out=out).div_(2)
+        out.masked_fill_(last != last, np.nan)
+        return
     else:
         low, high = low.to(to_torch(dtype)), high.to(to_torch(dtype))
     made = low if values.shape[-1] == 2 else (low + high) / 2
