@@ -112,7 +112,9 @@ def test_a_table_remembers_the_last_parts_of_it_that_were_seen() -> None:
     window = table.window(((3, 9), (1, 4)))
     table.without_windows()
     assert table.window(((3, 9), (1, 4))) is not window
+    assert table.reshaped((48,)) is None  # in memory of the host
     file = TileTable.of_host(values)
+    assert file.reshaped((48,)) is None
     assert file.window(((3, 9), (1, 4))) is not file.window(((3, 9), (1, 4)))
 
 

@@ -38,16 +38,16 @@ def alias(session: Session, base: Version, values: np.ndarray) -> Version | None
 
 def alias_on_device(session: Session, base: Version, view: View) -> Version | None:
     """The same of one tile on a device; None where the view is not all of it in its order."""
-    table = base.table
-    if table is None or base.host is not None or len(table.arrays) != 1 or table.partly:
+    if base.table is None or base.host is not None or not config.small_elements:
         return None
     is_all = not view.part and view.offset == 0 and prod(view.shape) == prod(base.shape)
-    if not is_all or view.strides != c_strides(view.shape) or not config.small_elements:
+    if not is_all or view.strides != c_strides(view.shape):
         return None
-    if table.layout.is_in_lower_tier or not table.arrays[0].is_contiguous():
+    table = base.table.reshaped(view.shape)
+    if table is None:
         return None
     made = _lend(session, base, view.shape)
-    made.table = table.reshaped(view.shape)
+    made.table = table
     return made
 
 

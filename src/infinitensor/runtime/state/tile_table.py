@@ -259,12 +259,17 @@ class TileTable:
             known[box] = seen
         return seen
 
-    def reshaped(self, shape: tuple[int, ...]) -> TileTable:
-        """The values of its one tile in another shape, over the same memory."""
+    def reshaped(self, shape: tuple[int, ...]) -> TileTable | None:
+        """The values of its one tile on a GPU in another shape, over the same memory; None where
+        it has others."""
         known = self._windows
         if known is not None and (seen := known.get(shape)) is not None:
             return seen
+        if len(self.arrays) != 1 or self.partly or self.layout.is_in_lower_tier:
+            return None
         (array,) = self.arrays
+        if array is None or isinstance(array, np.ndarray) or not array.is_contiguous():
+            return None  # the null device keeps none
         layout = single(shape, self.layout.owner(0))
         seen = TileTable(layout, self.dtype, self.buffers, [array.view(shape)], partly=True)
         seen.made = self.made

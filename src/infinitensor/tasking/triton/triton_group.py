@@ -379,7 +379,7 @@ def _rows_run(
     if any(step.out >= 0 and step.node.call.outs[0].shape != shape for step in steps):
         raise Unsupported("what is kept is not of rows")
     parts: list[GroupStep | RowReduction] = list(made.group.parts)
-    kinds = [row_kind(_seen(graph, externals[made.taken[k]])) for k in made.group.arrays]
+    kinds = [row_kind(_shape_of(graph, externals[made.taken[k]])) for k in made.group.arrays]
     kinds += ["full"] * n_stored
     for j, (node, of) in enumerate(zip(nodes, reductions, strict=True)):
         out = node.call.outs[0]
@@ -397,7 +397,7 @@ def _rows_run(
     return RowsRun(kernel, made.taken, leads, shape[-1], outs)
 
 
-def _seen(graph: Graph, external: tuple[int, int]) -> tuple[int, ...]:
+def _shape_of(graph: Graph, external: tuple[int, int]) -> tuple[int, ...]:
     n, i = external
     return graph.nodes[n].shapes[i]
 
