@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib as _difflib
 import importlib as _importlib
 import sys as _sys
 import types as _types
@@ -118,6 +117,8 @@ def _heads_of(names: _Any) -> set[str]:
 def __getattr__(name: str) -> _Any:
     if name in _ESTIMATORS:
         return _importlib.import_module(f"{__name__}.{name}")
-    near = _difflib.get_close_matches(name, __dir__(), 3, 0.5)
+    import difflib
+
+    near = difflib.get_close_matches(name, __dir__(), 3, 0.5)
     hint = f"; the nearest are {', '.join(near)}" if near else ""
     raise AttributeError(f"infinitensor has no {name!r}{hint}")

@@ -109,7 +109,9 @@ def _headers(text: str) -> list[str]:
 @cache
 def _of_ops() -> dict[str, Path]:
     """The C files of ops, each of which has its name alone."""
-    return {path.name: path for path in (PACKAGE / "ops").rglob("*.c")}
+    folders = (entry.path for entry in os.scandir(PACKAGE / "ops") if entry.is_dir())
+    files = ((folder, name) for folder in folders for name in os.listdir(folder))
+    return {name: Path(folder, name) for folder, name in files if name.endswith(".c")}
 
 
 def op_source(name: str) -> str:

@@ -133,3 +133,25 @@ for _ in range(3):
 def test_a_fork_of_a_process_that_tries_shapes_multiplies() -> None:
     done = run(ENDED + FORKED)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+FIRST = """
+import numpy as np
+import infinitensor as it
+
+a = np.random.default_rng(0).random((300, 300))
+with it.init("cpu"):
+    for dtype in ("f4", "f8", "c8", "f2"):
+        x = it.asarray(a.astype(dtype))
+        it.compute(x @ x.T, it.einsum("ij,jk->ki", x, x), it.fft.fft(x.reshape(-1)[:9922]))
+    found = it.fft.rfft(it.asarray(a.reshape(-1)[:9922]))
+    np.testing.assert_array_equal(found.numpy(), np.fft.rfft(a.reshape(-1)[:9922]))
+with open("/proc/self/maps") as maps:
+    print("libtorch_cpu" in maps.read())
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="cannot see what is loaded")
+def test_first_products_and_transforms_of_a_short_line_load_nothing_of_torch() -> None:
+    done = run(FIRST)
+    assert (done.returncode, done.stdout.split()) == (0, ["False"]), done.stderr

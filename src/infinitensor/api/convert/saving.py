@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.access import copies
@@ -21,6 +20,7 @@ from infinitensor.storage import format_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     import numpy as np
 
@@ -110,6 +110,8 @@ def _put_all(
     read: Callable[[Tensor, tuple[slice, ...]], np.ndarray],
 ) -> None:
     """Blocks are read here and written by a few threads; the first error stops it."""
+    from concurrent.futures import ThreadPoolExecutor  # not with an import: it imports logging
+
     cuts = tuple(cut_evenly(n, step) for n, step in zip(x.shape, block, strict=True))
     waiting: deque[Future[None]] = deque()
     with ThreadPoolExecutor(N_WRITERS, "infinitensor-save") as threads:

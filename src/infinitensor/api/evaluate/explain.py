@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -136,6 +135,8 @@ class Plan:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        import html
+
         return f"<pre>{html.escape(str(self))}</pre>"
 
 

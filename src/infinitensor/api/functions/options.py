@@ -81,14 +81,17 @@ def numpys(name: str) -> Any:
 
 def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function with the options that NumPy's function of this name has besides."""
-    try:
-        theirs = inspect.signature(numpys(name)).parameters
-    except (TypeError, ValueError):  # no such function, or one that does not say
-        return function
-    ours = inspect.signature(function)
     masks = name in REDUCING or name in MOMENTS
     defaults: dict[str, Any] = {"out": None, **({"initial": None, "where": True} if masks else {})}
     defaults |= {"mean": None} if name in MOMENTS else {}
+    like = numpys(name)
+    if name not in UFUNC_LIKE and _has_none(like, defaults):
+        return function  # most: to read signatures of all takes a tenth of an import
+    try:
+        theirs = inspect.signature(like).parameters
+    except (TypeError, ValueError):  # no such function, or one that does not say
+        return function
+    ours = inspect.signature(function)
     added = {n: d for n, d in defaults.items() if n in theirs and n not in ours.parameters}
     added |= UFUNC_LIKE.get(name, {})
     if not added:
@@ -149,6 +152,14 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         setattr(wrapper, attribute, getattr(function, attribute))
     wrapper.quick = getattr(function, "quick", None)  # type: ignore[attr-defined]
     return wrapper
+
+
+def _has_none(function: Any, names: dict[str, Any]) -> bool:
+    """Whether a function of NumPy's that is written in Python has no parameter of these names."""
+    code = getattr(getattr(function, "__wrapped__", None), "__code__", None)
+    if code is None:
+        return function is None
+    return names.keys().isdisjoint(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 
 def _extended(ours: inspect.Signature, theirs: Any, added: dict[str, Any]) -> inspect.Signature:

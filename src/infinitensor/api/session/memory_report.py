@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -99,6 +98,8 @@ class Memory:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        import html
+
         return f"<pre>{html.escape(str(self))}</pre>"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 import operator
 import os
@@ -288,6 +287,8 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
         return str(self)
 
     def _repr_html_(self) -> str:
+        import html
+
         return draw(self, html.escape(repr(self)))
 
     # indexing

@@ -56,15 +56,22 @@ def _read_as(word: str, dtype: Any) -> Any:
     return to_torch(_computed_in(word, np.dtype(str(dtype).removeprefix("torch.")))[0])
 
 
+SHORT_LINE = 1 << 14
+"""Points of one line that NumPy transforms in less time than torch, and 0.3 ms at most: nobody
+waits until the file with MKL is loaded for it."""
+
+
 def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> None:
     """By MKL or, on a CPU without it, by torch, of which many lines at once are several times
     NumPy's. One line is not, and NumPy writes into `out`. On a GPU: by cuFFT, which torch has.
     """
     if xp is np:
         reads, gives = _computed_in(word, x.dtype)
-        if transform_lines(x.astype(reads, copy=False), out, word, axis, n, norm):
+        is_for_numpy = x.size == x.shape[axis] and out.dtype == gives not in HALVES
+        is_short = is_for_numpy and max(n, x.size) <= SHORT_LINE
+        if not is_short and transform_lines(x.astype(reads, copy=False), out, word, axis, n, norm):
             return
-        if x.size == x.shape[axis] and out.dtype == gives not in HALVES:
+        if is_for_numpy:
             getattr(np.fft, word)(x.astype(reads, copy=False), n, axis, norm, out=out)
             return
         source, target = tensor_of(x, reads), from_numpy(out)
