@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { N_OFFERS = 16, AWAKE_NS = 100000, MOST_AWAKE_NS = 1000000, TAKEN_NS = 20000, WAKES = 4, LOOKS = 128, WOKEN_EACH = 2 };
+enum { N_OFFERS = 16, AWAKE_NS = 100000, MOST_AWAKE_NS = 1000000, TAKEN_NS = 100000, WAKES = 4, LOOKS = 128, WOKEN_EACH = 2 };
 #define CLOSED ((int64_t)1 << 32)
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
 #define STORE(x, value) __atomic_store_n(&(x), value, __ATOMIC_SEQ_CST)
@@ -88,7 +88,10 @@ static int take(Offer *offer, int does_jobs) {
 
 /* Each who is woken wakes others: where waking takes as long as the work itself, nobody does it for all. */
 static void wake_some(void) {
-    for (int k = 0; k < WOKEN_EACH && LOAD(n_to_wake) > 0 && ADD(n_to_wake, -1) >= 0; k++) pthread_cond_signal(&wake);
+    if (LOAD(n_to_wake) < 1) return;
+    pthread_mutex_lock(&lock); /* who was about to sleep does */
+    pthread_mutex_unlock(&lock);
+    for (int k = 0; k < WOKEN_EACH && ADD(n_to_wake, -1) >= 0; k++) pthread_cond_signal(&wake);
 }
 
 /* Until there is another offer than those seen; whether this thread may stay. */
@@ -113,6 +116,7 @@ static void *serve(void *given) {
         for (;;) {
             int n_taken = 0;
             seen = LOAD(n_made);
+            wake_some();
             for (int k = 0; k < N_OFFERS; k++) n_taken += take(offers + k, 1);
             if (n_taken) {
                 busy_until = now_ns();
@@ -188,9 +192,7 @@ static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t is
     if (asleep && missing > 0) {
         STORE(called_at, now_ns());
         STORE(n_to_wake, missing < asleep ? missing : asleep);
-        pthread_mutex_lock(&lock); /* who was about to sleep does */
-        pthread_mutex_unlock(&lock);
-        wake_some();
+        if (2 * missing > n) wake_some(); /* else one of those who come does */
     }
     return made;
 }

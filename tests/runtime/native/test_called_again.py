@@ -15,7 +15,7 @@ from tests.at_line import AtLine
 from tests.ir.sessions import local, strict
 
 import infinitensor as it
-from infinitensor import events, native
+from infinitensor import events, native, threads
 from infinitensor.devices import Ledger
 from infinitensor.engines import LocalEngine
 from infinitensor.errors import DeviceOutOfMemoryError
@@ -331,7 +331,7 @@ def test_others_are_asked_to_share_what_is_worth_it(
 
     in_c = OFFER(offer)
     address = ctypes.cast(in_c, ctypes.c_void_p).value
-    known = c_team.function_address
+    known = threads.function_address
     monkeypatch.setattr(
         c_team, "function_address", lambda name: address if "offer" in name else known(name)
     )

@@ -487,9 +487,8 @@ static int64_t cut_level(Levels *s, int64_t level, int64_t first) {
   const int64_t *tasks = j->level_order + j->levels[level], n_tasks = j->levels[level + 1] - j->levels[level];
   const int64_t n_wanted = PIECES_EACH * s->n_threads;
   int64_t total = 0, at = first;
-  for (int64_t k = 0; k < n_tasks; ++k) total += elements_to_share(j, tasks[k]);
+  for (int64_t k = 0; k < n_tasks && n_tasks < n_wanted; ++k) total += elements_to_share(j, tasks[k]);
   for (int64_t k = 0; k < n_tasks; ++k) {
-    const Form *f = j->forms + j->form_of[j->calls_of[tasks[k]]];
     const int64_t own = n_tasks < n_wanted ? elements_to_share(j, tasks[k]) : 0;
     int64_t n = own ? own * n_wanted / total : 0, most = own / LEAST_ELEMENTS;
     if (n > most) n = most;
@@ -497,6 +496,7 @@ static int64_t cut_level(Levels *s, int64_t level, int64_t first) {
       s->pieces[at++] = (Piece){tasks[k], 0, 0};
       continue;
     }
+    const Form *f = j->forms + j->form_of[j->calls_of[tasks[k]]];
     const int64_t length = f->shared_by == BY_ROWS ? f->shape[0] : f->n, each = length_of_pieces(f, length, n);
     for (int64_t from = 0; from < length; from += each)
       s->pieces[at++] = (Piece){tasks[k], from, length - from < each ? length - from : each};
