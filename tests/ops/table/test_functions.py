@@ -207,3 +207,29 @@ def test_a_complex_program_has_the_same_bits_however_often_it_ran(dtype: Any) ->
             time.sleep(0.01)
         made += [program() for _ in range(3)]
     assert all(np.array_equal(made[0], each) for each in made)
+
+
+SPECIAL = [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-310, 5e-324, 1e308, -1e308, 3e38, 2, -0.5]
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_angles_in_all_quadrants_are_the_c_librarys(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        special = np.array(SPECIAL).astype(kind)
+        wide = rng.standard_normal(20_000) * 10.0 ** rng.integers(-30, 30, 20_000)
+        y, x = (v.ravel() for v in np.meshgrid(special, special))
+        y, x = np.concatenate([y, wide.astype(kind)]), np.concatenate([x, wide[::-1].astype(kind)])
+        wanted = np.arctan2(y, x)
+        made = it.arctan2(it.asarray(y), it.asarray(x)).numpy()
+    np.testing.assert_array_equal(np.signbit(made), np.signbit(wanted))
+    np.testing.assert_array_max_ulp(made, wanted, 4)
+
+
+def test_cube_roots_are_rounded_once() -> None:
+    with np.errstate(all="ignore"):
+        special = np.array(SPECIAL).astype(np.float32)
+    x = np.concatenate([special, np.linspace(-50, 50, 9_000).astype(np.float32)])
+    wanted = np.cbrt(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_max_ulp(it.cbrt(it.asarray(x)).numpy(), wanted, 1)
+    assert it.cbrt(it.asarray(np.array([8, -27, 1000], np.float32))).tolist() == [2, -3, 10]

@@ -57,6 +57,11 @@ BLOCK2_BUT(hypot_f64, double, sqrt(fma(x, x, y * y)), is_far_f64(x, y), hypot)
 /* sizes of complex numbers */
 BLOCK2_BUT(size_f32, float, sqrtf(fmaf(x, x, y * y)), is_far_f32(x, y), hypotf)
 BLOCK2_BUT(size_f64, double, sqrt(fma(x, x, y * y)), is_far_f64(x, y), hypot)
+BLOCK2_BUT(atan2_f64, double, direction_f64(x, y), is_far_f64(x, y) || (x == 0 && y == 0), atan2)
+BLOCK2_BUT(atan2_f32, float, (float)direction_f64((double)x, (double)y),
+           !(fabsf(x) < INFINITY && fabsf(y) < INFINITY) || (x == 0 && y == 0), atan2f)
+BLOCK_BUT(cbrt_f32, float, copysignf((float)exp_short(log_short((double)fabsf(x), 1, LN2_f64_1) / 3), x),
+          ODD_f32(fabsf(x)), cbrtf)
 
 #else
 
@@ -70,6 +75,9 @@ OVER_BLOCK2(hypot_f64, double, hypot(x, y))
 OVER_BLOCK2(size_f32, float, hypotf(x, y))
 OVER_BLOCK2(size_f64, double, hypot(x, y))
 OVER_BLOCK2(pow_f32, float, powf(x, y))
+OVER_BLOCK2(atan2_f64, double, atan2(x, y))
+OVER_BLOCK2(atan2_f32, float, atan2f(x, y))
+OVER_BLOCK(cbrt_f32, float, cbrtf(x))
 
 #endif
 
@@ -80,8 +88,5 @@ OVER_BLOCK(acosh_f32, float, acoshf(x))
 OVER_BLOCK(atanh_f64, double, atanh(x))
 OVER_BLOCK(atanh_f32, float, atanhf(x))
 OVER_BLOCK(cbrt_f64, double, cbrt(x))
-OVER_BLOCK(cbrt_f32, float, cbrtf(x))
-OVER_BLOCK2(atan2_f64, double, atan2(x, y))
-OVER_BLOCK2(atan2_f32, float, atan2f(x, y))
 OVER_BLOCK2(pow_f64, double, y == 2 ? x * x : pow(x, y))
 #undef BLOCK_FUNCTION

@@ -327,6 +327,11 @@ INLINE double angle_f64(double y, double x) {
   const double rest = high ? PI_2_f64_2 : (low ? 0 : PI_2_f64_2 / 2);
   return base + (fma(t * z, ATAN_f64(z), rest) + t);
 }
+/* The angle of (x, y) in all quadrants, of what is finite and not both 0. */
+INLINE double direction_f64(double y, double x) {
+  const double t = angle_f64(fabs(y), fabs(x));
+  return copysign(x < 0 ? 2 * PI_2_f64_1 - (t - 2 * PI_2_f64_2) : t, y);
+}
 INLINE float atan_f32(float x) {
   const float a = fabsf(x);
   const int high = a > 0x1.3504f4p+1f, low = a < 0x1.a8279ap-2f;
