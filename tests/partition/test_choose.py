@@ -95,6 +95,19 @@ def test_a_group_stays_where_its_largest_operand_is() -> None:
     assert found.moves.moved == {}
 
 
+@pytest.mark.parametrize("workers", [1, 2, 16])
+def test_operands_that_lie_across_each_other_cut_nothing_into_small_pieces(workers: int) -> None:
+    values = np.random.default_rng(0).random((1500, 1400), np.float32)
+    with strict("cpu", 0, workers=workers) as session:
+        x, y = it.asarray(values), it.asarray(values.T.copy())
+        it.compute(x, y)
+        found = prepared(session, made := x.T + y)
+        (group,) = found.plan.groups
+        most = max(leaf.layout.n_tiles for leaf in found.analysed.graph.leaves)
+        assert prod(grid_shape(group.cuts)) <= 2 * most
+        np.testing.assert_array_equal(made.numpy(), values.T + values.T)
+
+
 def test_only_the_needed_part_is_cut_small() -> None:
     with strict("null*2", 100) as session:
         found = prepared(session, (it.ones((1000, 100)) * 3)[500:502] + 1)

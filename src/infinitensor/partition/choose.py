@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 TILES_REDUCED = 4
 """Tiles that a task of a large reduction reads at most where there is one memory."""
+MOST_CROSSED = 8
+"""How many times as many pieces as there have to be a group is cut into, that its operands are not
+cut."""
 FEW_REDUCED = 64
 """Elements that become one, up to which no tile has only some of them."""
 LEAF_BY_LEAF = 1 << 23
@@ -299,6 +302,8 @@ def plan_group(space: Space, reads: Reads, bounds: Bounds, part: Box | None) -> 
         cuts = cut_pairs(space, bound, mesh, tile_elements, wanted_pieces(mesh))
     else:
         cuts, leaves = cut_mapped(space, reads, bound, LEAF_ELEMENTS[mesh.kind])
+        if mesh.is_one_memory and not (tile_elements or reads.is_streamed):
+            cuts = uncrossed(space, cuts, bound)
     return GroupPlan(space, cuts, place(cuts, reads, mesh), leaves)
 
 
@@ -351,6 +356,17 @@ def cut_mapped(
         else:
             cuts.append(borders)
     return tuple(cuts), leaves
+
+
+def uncrossed(space: Space, cuts: Cuts, bound: int) -> Cuts:
+    """Cuts of an elementwise group; canonical ones where operands that lie across each other cut it
+    into very many small pieces, none of which is nearer to its operands than in one memory all
+    are."""
+    n_pieces = prod(grid_shape(cuts))
+    if space.contracted or space.uncut or n_pieces * bound <= MOST_CROSSED * points(space):
+        return cuts
+    tile = tile_shape(space.sizes, bound)
+    return tuple(cut_evenly(n, step) for n, step in zip(space.sizes, tile, strict=True))
 
 
 def canonical_steps(space: Space, by_size: list[Read], bound: int) -> list[int]:

@@ -40,7 +40,7 @@ LARGE_SIDES = ((1024, 1 << 33), (512, 1 << 37))
 """Lengths to which the sides of a product's pieces are cut, and the work times bytes of an element
 from which they are: a tenth of a second, so that progress shows; and a whole one, within which
 nobody could stop it. Shorter sides cost more: a piece packs all it reads anew."""
-MOST_CAST = 1 << 22
+MOST_CAST = 1 << 24
 """Elements of a product of halves up to which it is one piece, all cast to floats at once."""
 NARROW_PART = 32
 """The shortest side of the parts into which C cuts a product for its threads (`blas.c`)."""
