@@ -94,9 +94,10 @@ def sort_into(xp: Any, x: Any, out: Any, axis: int) -> None:
         return
     lines, target, n = lines_of(x, axis), np.moveaxis(out, axis, -1), x.shape[axis]
     made = target if target.flags.c_contiguous else np.empty_like(lines)
-    n_threads = _threads_for(x)
+    n_lines = lines.size // max(n, 1)
+    n_threads = max(min(_threads_for(x), n_lines), 1)
     spare = np.empty(n * n_threads, lines.dtype)
-    sort_lines(lines, lines.size // max(n, 1), n, made, spare, n_threads)
+    sort_lines(lines, n_lines, n, made, spare, n_threads)
     if made is not target:
         target[...] = made
 
