@@ -26,6 +26,7 @@ MODULES = (
     "api/known/known_calls",
     "ops/table/functions",
     "ops/move/moved_rows",
+    "ops/sorting/sorted_lines",
     "runtime/native/c_job",
     "runtime/replay/few_kernels",
 )

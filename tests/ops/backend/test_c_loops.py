@@ -116,7 +116,7 @@ def test_a_loop_is_compiled_for_a_dtype() -> None:
     sort_lines = c_loops.loop("sort", "sort_lines", np.int16)
     assert sort_lines is not None
     out, spare = np.empty(4, np.int16), np.empty(4, np.int16)
-    sort_lines(np.array([3, -1, 2, 0], np.int16), 1, 4, out, spare)
+    sort_lines(np.array([3, -1, 2, 0], np.int16), 1, 4, out, spare, 1)
     assert out.tolist() == [-1, 0, 2, 3]
     assert c_loops.loop("sort", "sort_lines", np.complex64) is None
 

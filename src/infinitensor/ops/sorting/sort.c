@@ -24,31 +24,55 @@ static inline void count_digits(Counts counts, U key) {
     for (int d = 0; d < N_DIGITS; d++) counts[d][(key >> (8 * d)) & 255]++;
 }
 
-/* Sorts each of `n_lines` lines of n elements of x into out; `spare` has room for one line. */
-int64_t sort_lines(const T *x, int64_t n_lines, int64_t n, T *out, U *spare) {
-    for (int64_t line = 0; line < n_lines; line++, x += n, out += n) {
-        U *keys = (U *)out, *other = spare;
-        int sorted = 1;
-        for (int64_t i = 0; i < n; i++) keys[i] = key_of(x[i]);
-        for (int64_t i = 1; i < n && sorted; i++) sorted = keys[i] >= keys[i - 1];
-        Counts counts;
-        if (n < SHORT) {
-            insert_keys(keys, n);
-            sorted = 1;
-        } else if (!sorted) {
-            memset(counts, 0, sizeof counts);
-            for (int64_t i = 0; i < n; i++) count_digits(counts, keys[i]);
-        }
-        for (int d = 0; d < N_DIGITS && !sorted; d++) {
-            uint32_t *place = counts[d];
-            if (!first_places(place, n)) continue;
-            for (int64_t i = 0; i < n; i++) other[place[(keys[i] >> (8 * d)) & 255]++] = keys[i];
-            U *swap = keys;
-            keys = other;
-            other = swap;
-        }
-        for (int64_t i = 0; i < n; i++) out[i] = value_of(keys[i]);
+static void sort_line(const T *x, int64_t n, T *out, U *spare) {
+    U *keys = (U *)out, *other = spare;
+    int sorted = 1;
+    for (int64_t i = 0; i < n; i++) keys[i] = key_of(x[i]);
+    for (int64_t i = 1; i < n && sorted; i++) sorted = keys[i] >= keys[i - 1];
+    Counts counts;
+    if (n < SHORT) {
+        insert_keys(keys, n);
+        sorted = 1;
+    } else if (!sorted) {
+        memset(counts, 0, sizeof counts);
+        for (int64_t i = 0; i < n; i++) count_digits(counts, keys[i]);
     }
+    for (int d = 0; d < N_DIGITS && !sorted; d++) {
+        uint32_t *place = counts[d];
+        if (!first_places(place, n)) continue;
+        for (int64_t i = 0; i < n; i++) other[place[(keys[i] >> (8 * d)) & 255]++] = keys[i];
+        U *swap = keys;
+        keys = other;
+        other = swap;
+    }
+    for (int64_t i = 0; i < n; i++) out[i] = value_of(keys[i]);
+}
+
+static void (*share)(void (*)(void *), void *, int64_t); /* of `threads.c` */
+
+void set_share(void (*given)(void (*)(void *), void *, int64_t)) { share = given; }
+
+/* Lines, or lanes of them, that several threads take; `spare` has room for a line of each thread. */
+typedef struct {
+    const T *x;
+    T *out;
+    U *spare;
+    int64_t n, n_units, n_taken, n_here;
+    const int64_t *shape, *steps;
+} Lines;
+
+static void take_lines(void *given) {
+    Lines *all = given;
+    U *spare = all->spare + __atomic_fetch_add(&all->n_here, 1, __ATOMIC_RELAXED) * all->n;
+    for (int64_t line; (line = __atomic_fetch_add(&all->n_taken, 1, __ATOMIC_RELAXED)) < all->n_units;)
+        sort_line(all->x + line * all->n, all->n, all->out + line * all->n, spare);
+}
+
+/* Sorts each of `n_lines` lines of n elements of x into out; `spare` has room for one line of each thread. */
+int64_t sort_lines(const T *x, int64_t n_lines, int64_t n, T *out, U *spare, int64_t n_threads) {
+    Lines all = {.x = x, .out = out, .spare = spare, .n = n, .n_units = n_lines};
+    if (n_threads > 1) share(take_lines, &all, n_threads);
+    else take_lines(&all);
     return 0;
 }
 
@@ -96,18 +120,30 @@ static inline __attribute__((always_inline)) void sort_lanes(Lanes from, Lanes t
         for (int64_t k = 0; k < m; k++) to.first[i * to.next + k * to.lane] = value_of_signed(keys[i][k]);
 }
 
+/* Sorts as many short lines as there are lanes, beginning anew with each table. */
+static void take_lanes(void *given) {
+    Lines *all = given;
+    const int64_t n = all->n, is_one = all->shape[2] == 1, *steps = all->steps;
+    const int64_t n_lanes = is_one ? all->shape[0] : all->shape[2], n_parts = (n_lanes - 1) / LANES + 1;
+    for (int64_t unit; (unit = __atomic_fetch_add(&all->n_taken, 1, __ATOMIC_RELAXED)) < all->n_units;) {
+        const int64_t table = unit / n_parts, k = unit % n_parts * LANES, m = n_lanes - k < LANES ? n_lanes - k : LANES;
+        T *x = (T *)all->x + table * steps[0], *out = all->out + table * steps[2];
+        if (is_one)
+            sort_lanes((Lanes){x + k * steps[0], steps[1], steps[0]}, (Lanes){out + k * steps[2], steps[3], steps[2]}, n, m);
+        else sort_lanes((Lanes){x + k, steps[1], 1}, (Lanes){out + k, steps[3], 1}, n, m);
+    }
+}
+
 /* Sorts short lines, of up to MOST_EXCHANGED elements, several at a time: the columns of tables, whose elements are side
    by side in a row unless there is one column. `shape`: how many tables, rows and columns; `steps`: from table to table
    and from row to row, of x and of out. */
-int64_t sort_short(T *x, T *out, const int64_t *shape, const int64_t *steps) {
-    const int64_t n = shape[1], is_one = shape[2] == 1;
-    for (int64_t table = 0; table < (is_one ? 1 : shape[0]); table++, x += steps[0], out += steps[2])
-        for (int64_t k = 0, n_lanes = is_one ? shape[0] : shape[2]; k < n_lanes; k += LANES) {
-            const int64_t m = n_lanes - k < LANES ? n_lanes - k : LANES;
-            if (is_one)
-                sort_lanes((Lanes){x + k * steps[0], steps[1], steps[0]}, (Lanes){out + k * steps[2], steps[3], steps[2]}, n, m);
-            else sort_lanes((Lanes){x + k, steps[1], 1}, (Lanes){out + k, steps[3], 1}, n, m);
-        }
+int64_t sort_short(T *x, T *out, const int64_t *shape, const int64_t *steps, int64_t n_threads) {
+    const int64_t is_one = shape[2] == 1, n_lanes = is_one ? shape[0] : shape[2];
+    if (!n_lanes) return 0;
+    Lines all = {.x = x, .out = out, .n = shape[1], .shape = shape, .steps = steps};
+    all.n_units = ((n_lanes - 1) / LANES + 1) * (is_one ? 1 : shape[0]);
+    if (n_threads > 1) share(take_lanes, &all, n_threads);
+    else take_lanes(&all);
     return 0;
 }
 

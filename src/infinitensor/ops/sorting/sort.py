@@ -3,8 +3,8 @@
 An axis of less than two blocks is sorted by one kernel. A longer one is sorted in runs of a block,
 and each piece of the result is then merged from the parts of the runs that belong to its ranks.
 On CPUs both are loops in C (`sort.c`), or NumPy's sort where there is no compiler; where NumPy
-sorts by vectors it sorts the runs, and for their order numbers of a key and a place. Short lines
-are sorted by a network, many at a time.
+sorts by vectors it sorts the runs (`sorted_lines.c`), and for their order numbers of a key and a
+place. Short lines are sorted by a network, many at a time.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import int64
+from infinitensor.events import lane
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.lazy_torch import torch
 from infinitensor.native import address
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
+from infinitensor.ops.sorting import sorted_lines
 from infinitensor.ops.sorting.external_sort import is_long, sort_long
 from infinitensor.ops.sorting.sort_cuda import one_nan, sort_with_cupy
 from infinitensor.ops.sorting.sort_triton import argsort_short_lines, sort_short_lines
 from infinitensor.ops.table.registry import Array, op, program
+from infinitensor.threads import n_sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,6 +85,8 @@ def sort_into(xp: Any, x: Any, out: Any, axis: int) -> None:
         return
     if _is_short(x, axis) and _sort_short(x, out, axis):
         return
+    if _has_vectors(x.dtype) and sorted_lines.sort(x, axis, out, _threads_for(x)):
+        return
     sort_lines = None if _has_vectors(x.dtype) else loop("sort", "sort_lines", x.dtype)
     if sort_lines is None:
         out[...] = x
@@ -89,9 +94,21 @@ def sort_into(xp: Any, x: Any, out: Any, axis: int) -> None:
         return
     lines, target, n = lines_of(x, axis), np.moveaxis(out, axis, -1), x.shape[axis]
     made = target if target.flags.c_contiguous else np.empty_like(lines)
-    sort_lines(lines, lines.size // max(n, 1), n, made, np.empty(n, lines.dtype))
+    n_lines = lines.size // max(n, 1)
+    n_threads = max(min(_threads_for(x), n_lines), 1)
+    spare = np.empty(n * n_threads, lines.dtype)
+    sort_lines(lines, n_lines, n, made, spare, n_threads)
     if made is not target:
         target[...] = made
+
+
+ELEMENTS_EACH = 1 << 14
+"""Elements for each of the threads that share a sort: they take longer than to wake one."""
+
+
+def _threads_for(x: Array) -> int:
+    """Threads that sort the lines of an array: one in a task, beside which others run."""
+    return 1 if lane.is_worker else max(1, min(n_sharing(), x.size // ELEMENTS_EACH))
 
 
 MOST_EXCHANGED = 32
@@ -113,7 +130,7 @@ def _sort_short(x: Array, out: Array, axis: int) -> bool:
     shape = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
     given, made = (_as_tables(a, shape) for a in (x, out))
     steps = np.array([*given.strides[:2], *made.strides[:2]]) // x.itemsize
-    sort_short(address(given), address(made), np.array(shape), steps)
+    sort_short(address(given), address(made), np.array(shape), steps, _threads_for(x))
     if not np.may_share_memory(made, out):
         out[...] = made.reshape(out.shape)
     return True
@@ -145,8 +162,8 @@ def _order_zeros(x: Array, axis: int) -> None:
     if x.dtype.kind != "f":
         return
     lines = np.moveaxis(x, axis, -1)
-    for lane in np.ndindex(lines.shape[:-1]):
-        line = lines[lane]
+    for one in np.ndindex(lines.shape[:-1]):
+        line = lines[one]
         zeros = line[slice(*(np.searchsorted(line, 0, side) for side in ("left", "right")))]
         n_negative = np.count_nonzero(np.signbit(zeros))
         zeros[:n_negative], zeros[n_negative:] = -0.0, 0.0
@@ -207,7 +224,8 @@ def order_by_numbers(lines: Array, values: Array | None, order: Array, first: in
     n_lines = lines.size // n
     numbers, is_exact = order.view(_NUMBER), np.empty(n_lines, np.uint8)
     pack(lines, n_lines, n, numbers, is_exact)
-    numbers.sort(axis=-1)
+    if not sorted_lines.sort(numbers, numbers.ndim - 1, numbers, _threads_for(numbers)):
+        numbers.sort(axis=-1)
     return bool(unpack(lines, n_lines, n, is_exact, values, order, first))
 
 
@@ -249,6 +267,7 @@ def _lines(rng: Any) -> list[Any]:
 @op(
     "mapped",
     kernel=sort_into,
+    moves=True,
     scratch_bytes=_sort_scratch,
     scratches={"cuda": _argsort_scratch},
     cost=20.0,
@@ -461,14 +480,14 @@ def _merge_kernel(xp: Any, values: Any, *index: Any, out: Any, at: At, axis: int
         return
     lines, targets = np.moveaxis(values, axis, -1), np.moveaxis(out, axis, -1)
     carried = np.moveaxis(index[0], axis, -1) if index else lines
-    for lane in np.ndindex(lines.shape[:-1]):
-        line = lines[lane]
+    for one in np.ndindex(lines.shape[:-1]):
+        line = lines[one]
         found = _segments(line, run, at.outputs[0][axis])
         if index:
             order = np.argsort(line[found], kind="stable")
-            targets[lane] = carried[lane][found[order]]
+            targets[one] = carried[one][found[order]]
         else:
-            targets[lane] = np.sort(line[found])
+            targets[one] = np.sort(line[found])
 
 
 def _merge_lines(
@@ -480,12 +499,12 @@ def _merge_lines(
     if len(inputs) > 1:
         spare = (np.empty(2 * n_here, inputs[0].dtype), *spare)
     places = np.empty(5 * -(-n // run), np.int64)
-    for lane in np.ndindex(targets.shape[:-1]):
-        target = np.ascontiguousarray(targets[lane])
-        runs = [np.ascontiguousarray(line[lane]) for line in lines]
+    for one in np.ndindex(targets.shape[:-1]):
+        target = np.ascontiguousarray(targets[one])
+        runs = [np.ascontiguousarray(line[one]) for line in lines]
         merge(*runs, n, run, *span, target, *spare, places)
-        if not np.shares_memory(target, targets[lane]):
-            targets[lane] = target
+        if not np.shares_memory(target, targets[one]):
+            targets[one] = target
 
 
 def _merge_torch(xp: Any, values: Any, *index: Any, out: Any, at: At, axis: int, run: int) -> None:

@@ -351,7 +351,7 @@ class Source:
         """The C files that the function is made with, beside those of functions over blocks."""
         if self.folds:
             yield from (header("../../ops/forms/sums.h"), header("fold_loops.h"))
-        yield from (header("transposed.h"), header("lines.h"), header("division.h"))
+        yield from (header("../../ops/forms/transposed.h"), header("lines.h"), header("division.h"))
         if self.is_complex:
             yield header("complex.h")
         if self.has_halves:

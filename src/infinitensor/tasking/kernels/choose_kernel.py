@@ -62,6 +62,7 @@ COMPLEX_WORK, FUNCTION_WORK = 4, 8
 like (twice that of complex numbers)."""
 SHORT_WORK = 2
 """By how much an element takes longer where a reduction begins anew for a few of them."""
+DIVISIONS = ("floor_divide", "remainder")
 GPU_STEPS_SHARE = 64
 """The part of a GPU's memory that may be between the steps of a task."""
 LAUNCHES = 1 << 13
@@ -261,7 +262,7 @@ def may_become_worth(steps: list[Step], last: Node, target: Target) -> bool:
     if target.kind == "cpu":  # reductions have one order there (`fold_order.py`)
         is_several = len(steps) > 1 or (bool(steps) and last.op.kind == "reduction")
         is_slow = is_several or any(
-            _has_halves(step.node) or _reads_across(step.node) for step in steps
+            _goes_one_by_one(step.node) or _reads_across(step.node) for step in steps
         )
         return is_slow and all(_is_exact(step, target.tools) for step in steps)
     if last.op.kind == "reduction" and not _is_same_in_any_order(last):
@@ -332,8 +333,12 @@ def _is_exact_node(node: Node, tools: Tools) -> bool:
     return not is_complex and not _calls_blocks(op, "f")
 
 
-def _has_halves(node: Node) -> bool:
-    return any(dtype in HALVES for dtype in node.call.loop)
+def _goes_one_by_one(node: Node) -> bool:
+    """Whether NumPy takes one element after another, which C takes several at a time: halves,
+    quotients and remainders of integers."""
+    loop = node.call.loop
+    divides = node.op.kind == "elementwise" and node.op.expression.word in DIVISIONS
+    return any(dtype in HALVES or (divides and dtype.kind in "iu") for dtype in loop)
 
 
 def in_time(
@@ -367,11 +372,11 @@ def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> 
     operands are: halves, broadcast along short rows, or with their own rows across.
 
     NumPy begins anew for each short row, and for each element of a line across many. It takes
-    halves one by one.
+    halves one by one, and integers that it divides.
     """
     if target.kind != "cpu" or not target.compiles:
         return False
-    if _has_halves(node):
+    if _goes_one_by_one(node):
         return _is_exact_node(node, target.tools)
     shape = node.call.outs[0].shape
     is_spread = is_short(shape, ()) and any(
