@@ -259,9 +259,10 @@ class Quick:
                 if view is not None:
                     access = structure(view)
                     if access is None:
-                        version = alias_on_device(session, version, view)
-                        if version is None:
+                        shaped = alias_on_device(session, version, view)
+                        if shaped is None:
                             return None
+                        version = shaped
                     else:
                         if accesses is None:
                             accesses = [None] * len(found.shapes)
