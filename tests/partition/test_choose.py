@@ -96,7 +96,7 @@ def test_a_group_stays_where_its_largest_operand_is() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 16])
-def test_operands_that_lie_across_each_other_cut_nothing_into_small_pieces(workers: int) -> None:
+def test_operands_cut_across_each_other_cut_nothing_into_small_pieces(workers: int) -> None:
     values = np.random.default_rng(0).random((1500, 1400), np.float32)
     with strict("cpu", 0, workers=workers) as session:
         x, y = it.asarray(values), it.asarray(values.T.copy())

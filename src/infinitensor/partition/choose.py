@@ -359,9 +359,8 @@ def cut_mapped(
 
 
 def uncrossed(space: Space, cuts: Cuts, bound: int) -> Cuts:
-    """Cuts of an elementwise group; canonical ones where operands that lie across each other cut it
-    into very many small pieces, none of which is nearer to its operands than in one memory all
-    are."""
+    """Cuts of an elementwise group; canonical ones where operands that are cut across each other
+    cut it into very many small pieces: in one memory none is nearer to its operands."""
     n_pieces = prod(grid_shape(cuts))
     if space.contracted or space.uncut or n_pieces * bound <= MOST_CROSSED * points(space):
         return cuts
