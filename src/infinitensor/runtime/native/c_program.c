@@ -254,9 +254,13 @@ int64_t alone(Job *j, int64_t given, int64_t slice_ns) {
   return j->at == j->n_order || is_stopped(j) ? OVER : LATER;
 }
 
+/* With the lock; others read such counts without. */
+static void add_to(int64_t *count, int64_t n) { __atomic_store_n(count, *count + n, __ATOMIC_RELAXED); }
+
 static void push(Job *j, int32_t task) {
   const int32_t place = j->places ? j->places[task] : task;
-  int64_t at = j->n_ready++;
+  int64_t at = j->n_ready;
+  add_to(&j->n_ready, 1);
   while (at) {
     const int64_t up = (at - 1) / 2;
     if (j->heap[up] <= place) break;
@@ -267,7 +271,8 @@ static void push(Job *j, int32_t task) {
 }
 
 static int32_t pop(Job *j) {
-  const int32_t first = j->heap[0], last = j->heap[--j->n_ready];
+  add_to(&j->n_ready, -1);
+  const int32_t first = j->heap[0], last = j->heap[j->n_ready];
   int64_t at = 0;
   for (;;) {
     int64_t child = 2 * at + 1;
@@ -316,7 +321,7 @@ static int wait_for_tasks(Team *t, Job *j, int64_t end) {
 }
 
 static void finish(Team *t, Job *j, int64_t task) {
-  j->n_running--;
+  add_to(&j->n_running, -1);
   j->done[task] = 1;
   j->n_done++;
   for (int64_t k = j->borders[task]; k < j->borders[task + 1]; ++k)
@@ -335,11 +340,11 @@ static int work(Team *t, Job *j, int64_t end) {
     int n = 1 + j->n_ready / 8;
     if (n > WINDOW) n = WINDOW;
     for (int k = 0; k < n; ++k) taken[k] = pop(j);
-    j->n_running += n;
+    add_to(&j->n_running, n);
     const int64_t n_each = j->n_threads / (j->n_running + j->n_ready);
     for (int k = 0; k < n; ++k) {
       if (is_stopped(j)) {
-        j->n_running--;
+        add_to(&j->n_running, -1);
         push(j, taken[k]);
         continue;
       }
@@ -569,7 +574,7 @@ int64_t next_of_python(Team *t, Job *j, int64_t given) {
   if (given >= 0) finish(t, j, given);
   while (found < 0 && wait_for_tasks(t, j, 0) && !has_ended(j)) {
     const int32_t task = pop(j);
-    j->n_running++;
+    add_to(&j->n_running, 1);
     if (j->in_python[task])
       found = task;
     else {
@@ -587,8 +592,8 @@ int64_t next_of_python(Team *t, Job *j, int64_t given) {
 /* A thread of Python's leaves what it was given: it failed. */
 void leave(Team *t, Job *j) {
   pthread_mutex_lock(&t->lock);
-  j->n_running--;
-  j->is_stopped = 1;
+  add_to(&j->n_running, -1);
+  __atomic_store_n(&j->is_stopped, 1, __ATOMIC_RELAXED);
   pthread_cond_broadcast(&t->wake);
   pthread_mutex_unlock(&t->lock);
 }
