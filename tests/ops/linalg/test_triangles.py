@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,9 @@ import pytest
 import infinitensor as it
 from infinitensor.ir.op import Spec
 from infinitensor.ops.linalg.triangles import (
+    MOST_NUMPYS,
     adjoint,
+    by_numpy,
     check_matrix,
     complex_of,
     is_one,
@@ -83,3 +87,33 @@ def test_a_system_is_solved_in_place_or_left_alone(dtype: str) -> None:
         np.testing.assert_array_equal(out, 7)
     stack = np.empty((2, 6, 2), dtype)
     assert not solve_one(np.stack([a, a]), np.stack([b, b]), stack)
+
+
+SMALL = """
+import sys
+import numpy as np, infinitensor as it
+a = np.random.default_rng(0).random((9, 9)) + 9 * np.eye(9)
+x, n = it.asarray(a + a.T), np.linalg
+for name in ("cholesky", "inv", "det", "eigvalsh", "svdvals", "eigvals"):
+    found = np.ravel(getattr(it.linalg, name)(x))
+    assert np.allclose(np.sort(found), np.sort(np.ravel(getattr(n, name)(a + a.T)))), name
+assert np.allclose(it.linalg.eigh(x).eigenvalues.numpy(), n.eigvalsh(a + a.T))
+assert np.allclose(it.linalg.slogdet(x)[1].numpy(), n.slogdet(a + a.T)[1])
+assert np.allclose(it.linalg.pinv(x).numpy(), n.inv(a + a.T))
+print("torch" in sys.modules)
+"""
+
+
+def test_small_matrices_are_factored_without_torch() -> None:
+    done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n", done.stderr
+
+
+@pytest.mark.parametrize("shape", [(MOST_NUMPYS + 1, 2), (2, 3, 3)])
+def test_large_matrices_and_stacks_are_not_left_to_numpy(shape: tuple[int, ...]) -> None:
+    assert not by_numpy(np, "svdvals", np.ones(shape), np.empty(2))
+
+
+def test_a_failure_of_numpy_is_raised_as_it_is() -> None:
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        by_numpy(np, "inv", np.zeros((3, 3)), np.empty((3, 3)))

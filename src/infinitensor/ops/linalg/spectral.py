@@ -17,6 +17,7 @@ from infinitensor.ops.linalg.triangles import (
     LinAlgError,
     adjoint,
     block_fits,
+    by_numpy,
     check_matrix,
     complex_of,
     converging,
@@ -92,17 +93,21 @@ def _svd_compared(found: Any) -> Any:
     return product, s, _conj_t(u) @ u, vh @ _conj_t(vh)
 
 
-def _by_torch(
+def _by_library(
     name: str, text: str, read: Callable[..., Any] = source_of, options: Callable[..., Any] = dict
 ) -> Callable[..., None]:
-    """A kernel that is one function of `torch.linalg`.
+    """A kernel that is one function of `torch.linalg`, or NumPy's of one small matrix.
 
-    `text` is NumPy's for what does not converge; `options` makes torch's of an op's parameters.
+    `text` is NumPy's for what does not converge; `options` makes theirs of an op's parameters.
     """
+    numpys = ("svd", {"compute_uv": False}) if name == "svdvals" else (name, {})
 
     def kernel(xp: Any, a: Any, out: Any, **params: Any) -> None:
+        given = options(**params)
+        if by_numpy(xp, numpys[0], a, out, **numpys[1], **given):
+            return
         with converging(text):
-            found = getattr(torch.linalg, name)(read(xp, a), **options(**params))
+            found = getattr(torch.linalg, name)(read(xp, a), **given)
             fill(xp, out, tuple(found) if isinstance(out, tuple) else found)
 
     return kernel
@@ -134,7 +139,7 @@ def _full_or_not(*batch: int) -> Callable[..., list[Any]]:
 
 @stacked_op(
     _full_or_not,
-    kernel=_by_torch("svd", _NO_SVD, options=lambda full: {"full_matrices": full}),
+    kernel=_by_library("svd", _NO_SVD, options=lambda full: {"full_matrices": full}),
     cost=20.0,
     compared=_svd_compared,
     **_WORK,
@@ -148,7 +153,7 @@ def _svd(a: Spec, full: bool) -> Call:
     return matrix_call(a, "mn", *outs, new=new, full=full)
 
 
-@stacked_op(_rectangles, kernel=_by_torch("svdvals", _NO_SVD), cost=10.0, **_WORK)
+@stacked_op(_rectangles, kernel=_by_library("svdvals", _NO_SVD), cost=10.0, **_WORK)
 def _svdvals(a: Spec) -> Call:
     """The singular values of matrices, each in one piece."""
     dtype = linalg_dtype(a.dtype)
@@ -328,7 +333,7 @@ _GENERAL: dict[str, Any] = {"cost": 25.0, "compared": _eig_compared, **_WORK}
 
 @stacked_op(
     _either_triangle,
-    kernel=_by_torch("eigh", _NO_EIGENVALUES, options=_triangle),
+    kernel=_by_library("eigh", _NO_EIGENVALUES, options=_triangle),
     oracle=_triangle_oracle("eigh"),
     compared=_eigh_compared,
     **_SYMMETRIC,
@@ -341,7 +346,7 @@ def _eigh(a: Spec, lower: bool) -> Call:
 
 @stacked_op(
     _either_triangle,
-    kernel=_by_torch("eigvalsh", _NO_EIGENVALUES, options=_triangle),
+    kernel=_by_library("eigvalsh", _NO_EIGENVALUES, options=_triangle),
     oracle=_triangle_oracle("eigvalsh"),
     **_SYMMETRIC,
 )
@@ -352,7 +357,7 @@ def _eigvalsh(a: Spec, lower: bool) -> Call:
 
 @stacked_op(
     squares,
-    kernel=_by_torch("eig", _NO_EIGENVALUES, _finite),
+    kernel=_by_library("eig", _NO_EIGENVALUES, _finite),
     oracle=_as_complex("eig"),
     **_GENERAL,
 )
@@ -364,7 +369,7 @@ def _eig(a: Spec) -> Call:
 
 @stacked_op(
     squares,
-    kernel=_by_torch("eigvals", _NO_EIGENVALUES, _finite),
+    kernel=_by_library("eigvals", _NO_EIGENVALUES, _finite),
     oracle=_as_complex("eigvals"),
     **_GENERAL,
 )

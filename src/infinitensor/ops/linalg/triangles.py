@@ -7,7 +7,7 @@ matrix in one piece is entered twice by `stacked_op`: `_name_batch` for stacks a
 from __future__ import annotations
 
 import ctypes
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -96,6 +96,26 @@ def fill(xp: Any, outs: Any, found: Any) -> None:
         outs, found = (outs,), (found,)
     for out, result in zip(outs, found, strict=True):
         tensors(xp, out)[0].copy_(result)
+
+
+MOST_NUMPYS = 256
+"""The longer side of a matrix up to which NumPy factors it: torch takes a third to all of the time,
+and seconds to be imported first."""
+
+
+def by_numpy(xp: Any, name: str, a: Any, out: Any, **options: Any) -> bool:
+    """Whether NumPy's `linalg.name` of one small matrix has been put into `out`: by the shape of
+    the matrix alone, so that bits are the same on every run."""
+    if xp is not np or a.ndim != 2 or max(a.shape) > MOST_NUMPYS:
+        return False
+    ours = blas.find_library() if config.compile != "never" else None
+    matrix = np.asarray(a, linalg_dtype(a.dtype))
+    with nullcontext() if ours is None else blas.of_this_thread(ours), np.errstate(all="ignore"):
+        found = getattr(np.linalg, name)(matrix, **options)
+    parts = zip(out, found, strict=True) if isinstance(out, tuple) else ((out, found),)
+    for into, result in parts:
+        into[...] = result
+    return True
 
 
 @contextmanager
