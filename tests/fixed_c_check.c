@@ -8,6 +8,7 @@
 void *offer(void (*)(void *), void *, int64_t);
 void withdraw(void *);
 int64_t help_others(void);
+int64_t thread_number(void);
 void share(void (*)(void *), void *, int64_t);
 void end_threads(void);
 int has_instruction(void);
@@ -54,7 +55,7 @@ static int runs_programs(void) {
              .bases = bases, .offsets = offsets, .words = words, .memories = memories, .scalars = scalars,
              .order = order, .n_order = N, .borders = borders, .after = after, .waits = waits, .heap = heap,
              .done = done, .n_ready = 1};
-  Team *team = open_team(offer, withdraw, help_others, 3);
+  Team *team = open_team(offer, withdraw, help_others, thread_number, 3);
   while (together(team, &job, -1, 100000) != OVER)
     ;
   close_team(team);
