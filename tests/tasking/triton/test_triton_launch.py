@@ -64,7 +64,6 @@ def test_numbers_that_come_and_go_make_few_kernels(monkeypatch: pytest.MonkeyPat
     ("word", "kind", "match"),
     [
         ("add", np.complex128, "complex128"),
-        ("left_shift", np.int32, "left_shift of int32"),
         ("add", np.bool_, "add of bool"),
     ],
 )
