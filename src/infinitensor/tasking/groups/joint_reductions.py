@@ -58,11 +58,8 @@ def find_passes(lowering: Lowering, taken: Container[int]) -> dict[int, list[int
             node = plan.space.last
             key = (node.operands, node.shapes, plan.cuts, plan.devices.tobytes())
             found.setdefault((*key, plan.space.contracted), []).append(g)
-    return {
-        several[0]: several
-        for several in found.values()
-        if len(several) > 1 or _gains_alone(lowering, several[0])
-    }
+    gains_alone = lowering.kind == "cpu"  # as a call of C, which starts sooner than NumPy's
+    return {several[0]: several for several in found.values() if len(several) > 1 or gains_alone}
 
 
 def _may_join(lowering: Lowering, g: int) -> bool:
@@ -81,20 +78,6 @@ def _may_join(lowering: Lowering, g: int) -> bool:
     if lowering.kind == "cpu":
         return lowering.target.compiles and bool(folds_alone([node]))
     return may_generate(node, lowering.kind) and not _is_cut(plan)
-
-
-def _gains_alone(lowering: Lowering, g: int) -> bool:
-    """Whether a reduction by itself is faster so: on CPUs, but for what NumPy finds as fast in all
-    but short rows, extremes of lines that are no large part of the work."""
-    plan = lowering.plan.groups[g]
-    node = plan.space.last
-    (fold,) = folds_alone([node]) if lowering.kind == "cpu" else [None]
-    if fold is None:
-        return False
-    if fold.half is not None:  # NumPy takes them one by one
-        return True
-    is_line = fold.along and fold.kind in ("min", "max") and not is_worth_compiling(plan, 1)
-    return is_short(node.shapes[0], reduced_axes(node)) or not is_line
 
 
 def _is_cut(plan: GroupPlan) -> bool:
