@@ -12,11 +12,11 @@ from infinitensor.api.session import ways
 from infinitensor.api.small import numpy_table, small_calls
 from infinitensor.ir import call_tables
 from infinitensor.ops.backend import c_loops
+from infinitensor.ops.forms import fold_order
 from infinitensor.ops.points import pairs_c
 from infinitensor.runtime.native import c_program
 from infinitensor.runtime.run import ready_tasks
 from infinitensor.runtime.state import run_status
-from infinitensor.tasking.kernels import c_calls
 
 SOURCE = Path(infinitensor.__file__).parent
 
@@ -43,13 +43,16 @@ def fields(file: str, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("file", "name", "in_python"),
     [
-        ("runtime/native/c_program.c", "MOST_ARRAYS", c_calls.MOST_CALL_ARRAYS),
-        ("runtime/native/c_program.c", "MOST_WORDS", c_calls.MOST_CALL_WORDS),
+        ("runtime/native/c_program.c", "MOST_ARRAYS", call_tables.MOST_CALL_ARRAYS),
+        ("runtime/native/c_program.c", "MOST_WORDS", call_tables.MOST_CALL_WORDS),
         ("runtime/native/c_program.c", "WINDOW", ready_tasks.WINDOW),
         ("runtime/native/c_program.c", "OVER", c_program.OVER),
         ("runtime/native/c_program.c", "BY_ROWS", call_tables.BY_ROWS),
         ("runtime/native/c_program.c", "BY_LINES", call_tables.BY_LINES),
         ("runtime/native/c_program.c", "LATER", c_program.LATER),
+        ("runtime/native/c_program.c", "BY_ITSELF", call_tables.BY_ITSELF),
+        ("api/small/small_folds.h", "SHORT_ROW", fold_order.SHORT_ROW_ELEMENTS),
+        ("api/small/small_folds.h", "LEAST_ROW", fold_order.LEAST_ROW),
         ("api/small/host_values.h", "ONE_CORE", numpy_table.ONE_CORE),
         ("api/small/host_values.h", "ONE_CORE_DOT", numpy_table.ONE_CORE_DOT),
         ("ops/backend/look.c", "LEFT", c_loops.LEFT),
@@ -64,10 +67,13 @@ def test_a_number_is_the_same_in_c_and_in_python(file: str, name: str, in_python
 def test_a_job_has_its_fields_where_python_puts_them() -> None:
     job = fields("runtime/native/c_program.c", "Job")
     names = ("memories", "waits", "n_done", "is_stopped", "work_ns", "n_threads", "offer")
+    names += ("level_order", "levels", "n_levels")
     given = [c_program.MEMORIES, c_program.WAITS, c_program.N_DONE, run_status.IS_STOPPED]
     given += [c_program.WORK_NS, c_program.N_THREADS, c_program.N_THREADS + 1]
+    given += range(c_program.LEVELS, c_program.LEVELS + 3)
     assert [*map(job.index, names), len(job)] == [*given, c_program.N_JOB]
-    assert len(fields("runtime/native/c_program.c", "Form")) == 12  # `table` of a binding
+    assert len(fields("runtime/native/c_program.c", "Form")) == call_tables.N_FORM
+    assert len(fields("threads.h", "Times")) == call_tables.N_TIMES
 
 
 def test_a_search_has_the_fields_that_python_gives_it() -> None:

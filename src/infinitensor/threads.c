@@ -9,8 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdint.h>
-#include <time.h>
+#include "threads.h"
 
 enum { N_OFFERS = 16, AWAKE_NS = 100000, MOST_AWAKE_NS = 1000000, TAKEN_NS = 100000, WAKES = 4, LOOKS = 128, WOKEN_EACH = 2 };
 #define CLOSED ((int64_t)1 << 32)
@@ -50,21 +49,6 @@ static void forget(void) {
 static __attribute__((constructor)) void begin(void) {
     forget();
     pthread_atfork(0, 0, forget);
-}
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
-
-/* Let the other thread of a core go first. */
-static void pause_briefly(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
 }
 
 /* --- threads ---------------------------------------------------------------------------------- */
@@ -245,12 +229,6 @@ enum { ALONE_AGAIN = 256, SHARED_AGAIN = 1024 };
 static int64_t n_called;    /* calls with parts, ever */
 int64_t trial_end;          /* the last of those in which a way is tried */
 static int64_t is_trial_of; /* that way: 1: shared */
-
-/* What calls of a kind took of late, in ps for each of their elements: in one thread, and in several. Zeros: nothing
-   is known yet. */
-typedef struct {
-    int64_t alone_ps, shared_ps, n_calls, n_alone, n_shared;
-} Times;
 
 typedef struct {
     void (*run)(void *, int64_t);

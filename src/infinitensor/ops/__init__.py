@@ -50,6 +50,7 @@ from infinitensor.ops.random import (
 )
 from infinitensor.ops.reduce import (
     argminmax_topk,
+    counts,
     histogram,
     logsumexp,
     moments,

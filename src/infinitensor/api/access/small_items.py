@@ -18,6 +18,7 @@ from infinitensor.api.eager import numpy_loops
 from infinitensor.api.eager.changing_places import MEDIUM, has_changing_shapes
 from infinitensor.api.eager.moved import move
 from infinitensor.api.record.late import late
+from infinitensor.api.small import small_calls
 from infinitensor.api.small.errstate import SILENT, quietly, restore, silence
 from infinitensor.api.small.host_values import (
     NUMBERS,
@@ -204,6 +205,9 @@ def _view(tensor: AnyTensor, cell: Cell, found: np.ndarray) -> AnyTensor:
 
 def viewed(tensor: AnyTensor, change: Callable[..., Any], *args: Any) -> AnyTensor | None:
     """A small tensor with other strides: a transpose, or a reshape without a copy."""
+    quick: AnyTensor | None = small_calls.viewed(tensor, change, *args)
+    if quick is not None:
+        return quick
     values = None if tensor._is_value else near(tensor)
     if values is None or not values.size or values.dtype is not tensor._cell.version.dtype:
         return None

@@ -9,6 +9,7 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 #include "api/eager/ufunc_loops.h"
+#include "threads.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -71,8 +72,7 @@ static void run_part(const Job *job, npy_intp part) {
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
-typedef struct { int64_t alone_ps, shared_ps, n_calls, n_alone, n_shared; } Times; /* as `threads.c` keeps them */
-static void (*share_parts)(void (*)(void *, int64_t), void *, int64_t, int64_t, int64_t, Times *); /* of `threads.c` */
+static ShareParts share_parts; /* of `threads.c` */
 static const int64_t *n_threads_given;
 
 static npy_intp n_threads(void) {

@@ -47,10 +47,6 @@ class FirstSight:
         self.leaves, self.scalars, self.kept, self.donated, self.tables, self.trace_key = found
         self.recipes: Sequence[Version] = ()
 
-    def look_through(self, windows: dict[int, Box]) -> None:
-        """Let parts of leaves that are only read stand for them, as when this was planned."""
-        _look_through(self, windows)
-
 
 class Bound:
     """The waiting part of a program, numbered: everything a plan is keyed by and bound to.
@@ -261,10 +257,6 @@ class Bound:
         """Whether only parts of some leaves are seen."""
         return bool(self.windows)
 
-    def look_through(self, windows: dict[int, Box]) -> None:
-        """Let parts of leaves that are only read stand for them, as when this was planned."""
-        _look_through(self, windows)
-
     def _leaf(self, k: int) -> Leaf:
         """One leaf of the graph."""
         table = self.tables[k]
@@ -280,7 +272,8 @@ class Bound:
         return Graph(tuple(self.numbered.specs), nodes, leaves, frozenset(self.kept))
 
 
-def _look_through(bound: Bound | FirstSight, windows: dict[int, Box]) -> None:
+def look_through(bound: Bound | FirstSight, windows: dict[int, Box]) -> None:
+    """Let parts of leaves that are only read stand for them, as when this was planned."""
     for k, box in windows.items():
         bound.donated[k] = False
         bound.tables[k] = bound.tables[k].window(box)

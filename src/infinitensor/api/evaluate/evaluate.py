@@ -12,7 +12,7 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.api.eager.changing_places import all_shapes_change
-from infinitensor.api.evaluate.bound_program import Bound, FirstSight, stored_table
+from infinitensor.api.evaluate.bound_program import Bound, FirstSight, look_through, stored_table
 from infinitensor.api.evaluate.demand import fit_bound
 from infinitensor.api.evaluate.few_of_file import pick
 from infinitensor.api.evaluate.unplanned import AtOnce, is_little
@@ -226,7 +226,7 @@ def repeat_in_python(
     seq = session.seq
     for table in found.tables:
         table.used_at = seq
-    found.look_through(trace.windows)
+    look_through(found, trace.windows)
     if not _has_started(session, found, trace):
         return trace
     session.traces.move_to_end(found.trace_key)
@@ -237,7 +237,7 @@ def repeat_in_python(
 
 def _fits_again(bound: Bound, trace: Trace) -> bool:
     """Whether there is room for what has run before; it sees what it saw of its leaves then."""
-    bound.look_through(trace.windows)
+    look_through(bound, trace.windows)
     return bound.fits(trace.prepared.program)
 
 

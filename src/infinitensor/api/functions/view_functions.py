@@ -12,7 +12,6 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from infinitensor.api.access import small_items, view_strides
 from infinitensor.api.convert.asarray import asarray
 from infinitensor.api.functions.op_function import check_shape
-from infinitensor.api.small import small_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +23,6 @@ def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
     """A function over the view of its first argument, by what NumPy does to strides."""
 
     def function(*args: Any, **kwargs: Any) -> Tensor:
-        quick: Tensor | None = (
-            small_calls.viewed(args[0], change, *args[1:]) if args and not kwargs else None
-        )
-        if quick is not None:
-            return quick
         if args:
             tensor, args = asarray(args[0]), args[1:]
         else:

@@ -172,7 +172,9 @@ static PyObject *folded_floats(int kind, PyArrayObject *x, Fold *fold, int keeps
     const int is_double = array_type(x) == NPY_DOUBLE;
     walk_lines(x, fold);
     const npy_intp n = made_size(fold);
-    char *squares = kind == VAR || kind == STD ? scratch_of(n * sizeof(double)) : NULL;
+    const int squared = kind == VAR || kind == STD;
+    char *squares = squared ? scratch_of(n * sizeof(double)) : NULL;
+    if (squared && !squares) return PyErr_NoMemory();
     PyObject *made = PyArray_SimpleNew(fold->made_ndim, fold->made, array_type(x));
     if (made) fold_into(kind, is_double, fold, PyArray_BYTES(x), n, PyArray_DATA((PyArrayObject *)made), squares);
     return shaped(fold, made, keeps);
@@ -202,9 +204,11 @@ static PyObject *folded_halves(int kind, PyArrayObject *x, Fold *fold, int keeps
     for (int i = 0; i < 3; i++) /* steps over floats */
         for (int64_t a = 0; a < (*all[i])[0]; a++) (*all[i])[2 + (*all[i])[0] + a] *= 2;
     const npy_intp n = made_size(fold);
-    float *wide = (float *)scratch_of((size + 2 * n) * sizeof(float)), *sums = wide + size;
-    PyObject *made = wide ? new_halves(fold, x) : NULL;
+    float *wide = (float *)scratch_of((size + 2 * n) * sizeof(float));
+    if (!wide) return PyErr_NoMemory();
+    PyObject *made = new_halves(fold, x);
     if (!made) return NULL;
+    float *sums = wide + size;
     ((Widener)casts[0])((const npy_uint16 *)PyArray_DATA(x), wide, size);
     fold_into(kind, OF_FLOAT, fold, (const char *)wide, n, sums, sums + n);
     ((Narrower)casts[1])(sums, (npy_uint16 *)PyArray_DATA((PyArrayObject *)made), n);
@@ -231,10 +235,9 @@ static void extremes_of_rows(const npy_int16 *x, npy_intp n, npy_intp m, npy_int
     }
 }
 
-/* The same of columns: n times m rows of so many. */
-static int extremes_of_columns(const npy_int16 *x, npy_intp n, npy_intp m, npy_intp width, npy_int16 flip, npy_int16 infinite, npy_int16 unknown, npy_uint16 *out) {
-    npy_int16 *best = (npy_int16 *)scratch_of(2 * width * sizeof(npy_int16)), *farthest = best + width;
-    if (!best) return 0;
+/* The same of columns, n times m rows of so many, with scratch for two rows. */
+static void extremes_of_columns(const npy_int16 *x, npy_intp n, npy_intp m, npy_intp width, npy_int16 flip, npy_int16 infinite, npy_int16 unknown, npy_uint16 *out, npy_int16 *best) {
+    npy_int16 *farthest = best + width;
     for (npy_intp k = 0; k < n; k++, out += width) {
         for (npy_intp i = 0; i < width; i++) best[i] = -32768, farthest[i] = 0;
         for (npy_intp r = 0; r < m; r++, x += width)
@@ -244,7 +247,6 @@ static int extremes_of_columns(const npy_int16 *x, npy_intp n, npy_intp m, npy_i
             }
         for (npy_intp i = 0; i < width; i++) out[i] = of_rank(best[i], farthest[i], flip, infinite, unknown);
     }
-    return 1;
 }
 
 /* Of halves in C order, over neighbouring axes. */
@@ -263,12 +265,14 @@ static PyObject *extreme_halves(int kind, PyArrayObject *x, Fold *fold, int keep
     if (n_runs > 1 || !PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISBEHAVED_RO(x)) return NULL;
     const int is_wide = array_type(x) == NPY_HALF;
     const npy_int16 flip = kind == LEAST ? -1 : 0, infinite = is_wide ? 0x7c00 : 0x7f80, unknown = is_wide ? 0x7e00 : 0x7fc0;
+    npy_int16 *scratch = (npy_int16 *)scratch_of(2 * after * sizeof(npy_int16));
+    if (!scratch) return PyErr_NoMemory();
     PyObject *made = new_halves(fold, x);
     if (!made) return NULL;
     const npy_int16 *from = (const npy_int16 *)PyArray_DATA(x);
     npy_uint16 *into = (npy_uint16 *)PyArray_DATA((PyArrayObject *)made);
     if (after == 1) extremes_of_rows(from, before, within, flip, infinite, unknown, into);
-    else if (!extremes_of_columns(from, before, within, after, flip, infinite, unknown, into)) Py_CLEAR(made);
+    else extremes_of_columns(from, before, within, after, flip, infinite, unknown, into, scratch);
     return shaped(fold, made, keeps);
 }
 

@@ -416,32 +416,29 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
 
     def transpose(self, *axes: Any) -> Tensor:
         """Axes in another order; a view."""
-        quick: Tensor | None = small_calls.viewed(self, np.ndarray.transpose, *axes)
-        if quick is not None:
-            return quick
-        wanted = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes
-        order = wanted or None
-        found = small_items.viewed(self, np.ndarray.transpose, order)
+        found = small_items.viewed(self, np.ndarray.transpose, *axes)
         if found is not None:
             return found
+        wanted = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes
+        order = wanted or None
         if order is None:
             return self._seen_as(self._whole().reversed())
         return self._seen_as(view_strides.change_view(self._whole(), np.ndarray.transpose, order))
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes swapped; a view."""
-        quick: Tensor | None = small_calls.viewed(self, np.ndarray.swapaxes, axis1, axis2)
-        if quick is not None:
-            return quick
+        found = small_items.viewed(self, np.ndarray.swapaxes, axis1, axis2)
+        if found is not None:
+            return found
         return self._seen_as(
             view_strides.change_view(self._whole(), np.ndarray.swapaxes, axis1, axis2)
         )
 
     def squeeze(self, axis: Any = None) -> Tensor:
         """Without axes of length one; a view."""
-        quick: Tensor | None = small_calls.viewed(self, np.ndarray.squeeze, axis)
-        if quick is not None:
-            return quick
+        found = small_items.viewed(self, np.ndarray.squeeze, axis)
+        if found is not None:
+            return found
         return self._seen_as(view_strides.change_view(self._whole(), np.ndarray.squeeze, axis))
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:

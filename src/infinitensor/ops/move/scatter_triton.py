@@ -8,20 +8,19 @@ of range raises a flag.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.jit import Launch, Launches, triton_module
+from infinitensor.jit import Launch, Launches
 from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.compile_beside import can_start
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.move.take_triton import (
-    PLACE,
     TAKEN_BLOCK_ELEMENTS,
     Flag,
     can_read,
     has_started,
+    source_by_index,
 )
 
 if TYPE_CHECKING:
@@ -97,31 +96,18 @@ def last_written(
 """
 
 
-@lru_cache
-def _source(kernel: str, n_indices: int) -> str:
-    """A kernel that writes by so many index arrays of neighbouring axes."""
-    ks = range(n_indices)
-    return triton_module(
-        kernel.format(
-            indices=", ".join(f"index{k}" for k in ks),
-            sizes=", ".join(f"n{k}" for k in ks),
-            places="".join(PLACE.format(k=k) for k in ks),
-        )
-    )
-
-
 def _few_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     adds, n_outer, n_index, n_places, width, *sizes = shape
     columns = min(1 << (width - 1).bit_length(), TAKEN_BLOCK_ELEMENTS)
     n_programs = n_outer * n_index * -(-width // columns)
     how = {"ADDS": adds, "ENTRIES": 1 << (n_index - 1).bit_length(), "COLUMNS": columns}
     numbers = (n_index, n_places, width, *sizes)
-    return Launch(_source(_FEW, len(sizes)), n_programs, numbers, **how)
+    return Launch(source_by_index(_FEW, len(sizes)), n_programs, numbers, **how)
 
 
 def _mark_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     n_programs = -(-shape[0] // TAKEN_BLOCK_ELEMENTS)
-    source = _source(_MARK, len(shape) - 1)
+    source = source_by_index(_MARK, len(shape) - 1)
     return Launch(source, n_programs, shape, BLOCK=TAKEN_BLOCK_ELEMENTS)
 
 
@@ -131,7 +117,9 @@ def _set_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     rows = TAKEN_BLOCK_ELEMENTS // columns
     n_programs = n_outer * -(-n_index // rows) * -(-width // columns)
     numbers = (n_index, n_places, width, *sizes)
-    return Launch(_source(_SET, len(sizes)), n_programs, numbers, ROWS=rows, COLUMNS=columns)
+    return Launch(
+        source_by_index(_SET, len(sizes)), n_programs, numbers, ROWS=rows, COLUMNS=columns
+    )
 
 
 _few, _mark, _set = Launches(_few_launch), Launches(_mark_launch), Launches(_set_launch)

@@ -87,11 +87,11 @@ PLACE = """\
 
 
 @lru_cache
-def _take_source(n_indices: int) -> str:
-    """The kernel that reads by so many index arrays of neighbouring axes."""
+def source_by_index(kernel: str, n_indices: int) -> str:
+    """A kernel that reads or writes by so many index arrays of neighbouring axes."""
     ks = range(n_indices)
     return triton_module(
-        _TAKE.format(
+        kernel.format(
             indices=", ".join(f"index{k}" for k in ks),
             sizes=", ".join(f"n{k}" for k in ks),
             places="".join(PLACE.format(k=k) for k in ks),
@@ -110,7 +110,9 @@ def _take_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     rows = TAKEN_BLOCK_ELEMENTS // columns
     n_programs = n_outer * -(-n_index // rows) * -(-width // columns)
     numbers = (n_index, width, *sizes)
-    return Launch(_take_source(len(sizes)), n_programs, numbers, ROWS=rows, COLUMNS=columns)
+    return Launch(
+        source_by_index(_TAKE, len(sizes)), n_programs, numbers, ROWS=rows, COLUMNS=columns
+    )
 
 
 _wrap = Launches(_wrap_launch)

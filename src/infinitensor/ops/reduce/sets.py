@@ -17,8 +17,8 @@ from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.backend.torch_bridge import as_signed, dtype_of
 from infinitensor.ops.forms.gather import gather_form, is_empty
 from infinitensor.ops.move.mask import count_pass
-from infinitensor.ops.reduce.histogram import FEW_COUNTS
-from infinitensor.ops.reduce.histogram import counts as tally
+from infinitensor.ops.reduce.counts import FEW_COUNTS
+from infinitensor.ops.reduce.counts import counts as tally
 from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:

@@ -335,7 +335,10 @@ def _middle_kernel(xp: Any, values: Any, out: Any) -> None:
     if xp is np:
         low, high = low.astype(dtype), high.astype(dtype)
     elif dtype == dtype_of(out):
-        out.copy_(low) if values.shape[-1] == 2 else xp.add(low, high, out=out).div_(2)
+        if values.shape[-1] == 2:
+            out.copy_(low)
+        else:
+            xp.add(low, high, out=out).div_(2)
         out.masked_fill_(last != last, np.nan)
         return
     else:

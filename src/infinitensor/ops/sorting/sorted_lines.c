@@ -24,7 +24,7 @@ typedef struct {
     int64_t size, n, inner; /* bytes of an element; elements of a line; neighbours of an element in other lines */
     int64_t together;       /* of these so many are one unit */
     int64_t n_units, step, next;
-    int64_t failed;
+    int64_t has_failed;     /* for want of memory, in any thread */
 } Work;
 
 /* to[i][k] = from[k][i], steps in bytes. */
@@ -34,11 +34,17 @@ static void transpose(int64_t size, char *to, int64_t to_step, const char *from,
         for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step + k * size, from + k * from_step + i * size, size);
 }
 
+static void fail(Work *work) { __atomic_store_n(&work->has_failed, 1, __ATOMIC_RELAXED); }
+
+static void sort_line(Work *work, char *line) {
+    if (work->sort(line, work->n, work->array) < 0) fail(work);
+}
+
 static void sort_units(Work *work, int64_t from, int64_t to, char *lines) {
     const int64_t size = work->size, n = work->n, line = n * size, row = work->inner * size, pitch = line + LINE_BYTES;
     if (work->inner == 1) {
         if (work->x != work->out) memcpy(work->out + from * line, work->x + from * line, (to - from) * line);
-        for (int64_t k = from; k < to; k++) work->failed |= work->sort(work->out + k * line, n, work->array) < 0;
+        for (int64_t k = from; k < to; k++) sort_line(work, work->out + k * line);
         return;
     }
     const int64_t n_parts = (work->inner - 1) / work->together + 1;
@@ -46,7 +52,7 @@ static void sort_units(Work *work, int64_t from, int64_t to, char *lines) {
         const int64_t first = unit % n_parts * work->together, left = work->inner - first;
         const int64_t m = left < work->together ? left : work->together, at = unit / n_parts * n * row + first * size;
         transpose(size, lines, pitch, work->x + at, row, n, m);
-        for (int64_t k = 0; k < m; k++) work->failed |= work->sort(lines + k * pitch, n, work->array) < 0;
+        for (int64_t k = 0; k < m; k++) sort_line(work, lines + k * pitch);
         transpose(size, work->out + at, row, lines, pitch, m, n);
     }
 }
@@ -54,9 +60,9 @@ static void sort_units(Work *work, int64_t from, int64_t to, char *lines) {
 static void take_parts(void *given) {
     Work *work = given;
     char *lines = work->inner == 1 ? NULL : malloc(work->together * (work->n * work->size + LINE_BYTES));
-    if (work->inner > 1 && !lines) work->failed = 1;
+    if (work->inner > 1 && !lines) fail(work);
     for (int64_t from; (from = __atomic_fetch_add(&work->next, work->step, __ATOMIC_RELAXED)) < work->n_units;)
-        if (!work->failed) sort_units(work, from, from + work->step < work->n_units ? from + work->step : work->n_units, lines);
+        if (!__atomic_load_n(&work->has_failed, __ATOMIC_RELAXED)) sort_units(work, from, from + work->step < work->n_units ? from + work->step : work->n_units, lines);
     free(lines);
 }
 
@@ -96,7 +102,7 @@ static PyObject *sort(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ss
     if (most < 2 || !share_with_threads) take_parts(&work);
     else share_with_threads(take_parts, &work, most);
     Py_END_ALLOW_THREADS
-    return PyBool_FromLong(!work.failed);
+    return PyBool_FromLong(!work.has_failed);
 }
 
 /* use(share): the address of what runs a function in several threads. */

@@ -2,16 +2,14 @@
    become ready, the first of the order first. Nothing here touches Python. */
 #include <pthread.h>
 #include <sched.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <time.h>
+#include "threads.h"
 
 typedef void (*Kernel)(int64_t, int64_t, int64_t, const int64_t *, char **, const int64_t *,
                        const char *, const int64_t *, int64_t);
 
 typedef void *(*Offer)(void (*)(void *), void *, int64_t); /* of `threads.c`: let others in */
 typedef void (*Withdraw)(void *);                           /* wait until they are out */
-typedef void (*ShareParts)(void (*)(void *, int64_t), void *, int64_t, int64_t, int64_t, int64_t *);
 typedef int64_t (*Help)(void);                              /* do what is offered */
 typedef int64_t (*Number)(void);                            /* of this thread */
 
@@ -70,21 +68,6 @@ typedef struct {
   int64_t n_room;
 } Team;
 
-static int64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-/* Let the other thread of a core go first. */
-static void pause_briefly(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
 /* --- calls that several threads share ----------------------------------------------------------- */
 
 typedef struct {
@@ -114,13 +97,13 @@ static void run_piece(const Shared *s, int64_t from, int64_t n) {
 
 static void run_pieces(void *given) {
   Shared *s = given;
-  const int64_t begun = now();
+  const int64_t begun = now_ns();
   for (;;) {
     const int64_t from = __atomic_fetch_add(&s->next, s->each, __ATOMIC_RELAXED);
     if (from >= s->length) break;
     run_piece(s, from, s->length - from < s->each ? s->length - from : s->each);
   }
-  __atomic_fetch_add(&s->work_ns, now() - begun, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&s->work_ns, now_ns() - begun, __ATOMIC_RELAXED);
 }
 
 /* The first byte of an array, and how many there are up to the beginning of the last element. */
@@ -194,7 +177,7 @@ static void run_numbered(void *given, int64_t number) {
 
 /* A call that no program makes: by up to so many threads, where that takes less time of late. */
 void call_shared(ShareParts share_parts, const Form *f, char **arrays, const int64_t *words, int64_t n_threads,
-                 int64_t *times) {
+                 Times *times) {
   const int64_t n_elements = f->n_rows * f->n, most = n_elements / LEAST_ELEMENTS;
   if (n_threads > most) n_threads = most;
   Shared s = {f, arrays, words, f->shared_by == BY_ROWS ? f->shape[0] : f->n, 0, 0, 0};
@@ -207,14 +190,14 @@ void call_shared(ShareParts share_parts, const Form *f, char **arrays, const int
 
 /* Run the calls of a task, with others if there are any; how long all took together. */
 static int64_t run_task(const Job *j, int64_t task, int64_t n_threads) {
-  int64_t work_ns = 0, begun = now();
+  int64_t work_ns = 0, begun = now_ns();
   for (int64_t c = j->calls_of[task]; c < j->calls_of[task + 1]; ++c) {
     char *arrays[MOST_ARRAYS];
     int64_t words[MOST_WORDS];
     const Form *f = read_call(j, c, arrays, words);
     const int64_t shared_ns = n_threads > 1 ? share_call(j, f, arrays, words, n_threads) : 0;
     if (shared_ns) {
-      const int64_t time = now();
+      const int64_t time = now_ns();
       work_ns += shared_ns;
       begun = time; /* that was counted by those who did it */
       continue;
@@ -222,7 +205,7 @@ static int64_t run_task(const Job *j, int64_t task, int64_t n_threads) {
     const int is_by_itself = f->shared_by == BY_ITSELF && n_threads > 1;
     f->function(is_by_itself ? n_threads : f->n_rows, f->n, f->n_outer, f->shape, arrays, f->steps,
                 (const char *)words, f->folded, f->n_same);
-    const int64_t time = now();
+    const int64_t time = now_ns();
     work_ns += (time - begun) * (is_by_itself ? n_threads : 1);
     begun = time;
   }
@@ -238,7 +221,7 @@ enum { OVER = -1, LATER = -2 };
 /* In this thread, in order, for about so long: OVER if there is no more to do, LATER if there is, or
    a task that is Python's; that one is done when it is given back here (-1: none). */
 int64_t alone(Job *j, int64_t given, int64_t slice_ns) {
-  const int64_t end = now() + slice_ns;
+  const int64_t end = now_ns() + slice_ns;
   if (given >= 0) {
     j->done[given] = 1;
     j->n_done++;
@@ -249,7 +232,7 @@ int64_t alone(Job *j, int64_t given, int64_t slice_ns) {
     j->work_ns += run_task(j, task, j->n_threads);
     j->done[task] = 1;
     j->n_done++;
-    if (now() > end) break;
+    if (now_ns() > end) break;
   }
   return j->at == j->n_order || is_stopped(j) ? OVER : LATER;
 }
@@ -297,15 +280,15 @@ static int has_news(Job *j) {
 /* With the lock: until something is ready, all is over, or it is `end` (0: never). Who waits helps those
    whose task is shared meanwhile: it looks for such work at once, then after longer and longer sleeps. */
 static int wait_for_tasks(Team *t, Job *j, int64_t end) {
-  int64_t begun = now(), each = SPIN_NS;
+  int64_t begun = now_ns(), each = SPIN_NS;
   while (!j->n_ready && !has_ended(j)) {
     pthread_mutex_unlock(&t->lock); /* nobody who has something to say waits for those who listen */
-    for (int64_t until = now() + SPIN_NS; !has_news(j) && now() < until;) {
-      if (t->help_others()) begun = now(), each = SPIN_NS;
+    for (int64_t until = now_ns() + SPIN_NS; !has_news(j) && now_ns() < until;) {
+      if (t->help_others()) begun = now_ns(), each = SPIN_NS;
       for (int k = 0; k < LOOKS && !has_news(j); ++k) pause_briefly();
     }
     pthread_mutex_lock(&t->lock);
-    const int64_t time = now();
+    const int64_t time = now_ns();
     if (end && time > end) return j->n_ready || has_ended(j);
     if (time - begun < SPIN_NS || j->n_ready || has_ended(j)) continue; /* waking takes longer than most tasks */
     t->n_sleeping++;
@@ -354,7 +337,7 @@ static int work(Team *t, Job *j, int64_t end) {
       j->work_ns += work_ns;
       finish(t, j, taken[k]);
     }
-    if (end && now() > end) return has_ended(j);
+    if (end && now_ns() > end) return has_ended(j);
   }
   return 0;
 }
@@ -451,7 +434,7 @@ static void wait_for_level(const Levels *s, Level *l) {
     }
     if (s->team->help_others()) continue;
     sched_yield(); /* others go first */
-    const int64_t time = now();
+    const int64_t time = now_ns();
     if (!begun) begun = time;
     if (time - begun > PATIENCE_NS) nanosleep(&(struct timespec){0, NAP_NS}, 0); /* one task is long */
   }
@@ -464,9 +447,9 @@ static void run_levels(void *given) {
   for (int64_t k = 0; k < s->job->n_levels; ++k) {
     Level *l = s->levels + k;
     if (is_level_done(l)) continue;
-    const int64_t begun = now(), n_done = run_own_pieces(s, k, own);
+    const int64_t begun = now_ns(), n_done = run_own_pieces(s, k, own);
     if (n_done) {
-      work_ns += now() - begun;
+      work_ns += now_ns() - begun;
       __atomic_fetch_add(&l->n_done, n_done, __ATOMIC_ACQ_REL);
     }
     wait_for_level(s, l);
@@ -552,7 +535,7 @@ int64_t together(Team *t, Job *j, int64_t n_others, int64_t slice_ns) {
   if (n_others < 0 || n_others > t->n_others) n_others = t->n_others;
   if (j->n_levels && n_others > 0 && by_levels(t, j, n_others + 1)) return OVER;
   if (n_others >= j->n_order) n_others = j->n_order - 1;
-  const int64_t end = now() + slice_ns;
+  const int64_t end = now_ns() + slice_ns;
   pthread_mutex_lock(&t->lock); /* this thread goes first */
   if (t->job != j) {
     t->job = j;

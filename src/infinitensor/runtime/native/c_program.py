@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.ir.call_tables import Operands, StridedArrays
+from infinitensor.ir.call_tables import N_FORM, Operands, StridedArrays
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.native import IS_CHECKED, CompilerError, address
 from infinitensor.runtime.native.c_job import fill
@@ -352,7 +352,7 @@ class Called:
                     own[k] = numbered.setdefault(row, len(numbered))
                     self._held.append(form)
             forms.append(own[calls.forms])
-        self.table = np.asarray(list(numbered), np.int64).reshape(-1, 12)
+        self.table = np.asarray(list(numbered), np.int64).reshape(-1, N_FORM)
         self.form_of = np.concatenate(forms).astype(np.int32)
         n_arrays, n_words = self.table[self.form_of, 8], self.table[self.form_of, 9]
         self.array_of = np.cumsum(n_arrays) - n_arrays

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.ir.call_tables import Calls, Form, InC
+from infinitensor.ir.call_tables import MOST_CALL_ARRAYS, MOST_CALL_WORDS, Calls, Form, InC
 from infinitensor.native import address
 from infinitensor.tasking.kernels.block_kernel import CACHE_BLOCK_BYTES, driver
 from infinitensor.tasking.kernels.c_calls import (
     ALIGNED_BYTES,
-    MOST_CALL_ARRAYS,
-    MOST_CALL_WORDS,
     kinds,
     stand_ins,
     strided,

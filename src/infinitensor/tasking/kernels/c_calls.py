@@ -11,6 +11,8 @@ import numpy as np
 from infinitensor.dtypes import kind_of
 from infinitensor.ir.call_tables import (
     IMAGINARY_PART,
+    MOST_CALL_ARRAYS,
+    MOST_CALL_WORDS,
     REAL,
     REAL_PART,
     WHOLE,
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from infinitensor.tasking.kernels.c_kernel import Compiled, Walk
     from infinitensor.tasking.kernels.work_left import WorkLeft
 
-MOST_CALL_ARRAYS, MOST_CALL_WORDS = 64, 256
-"""Arrays, and words of scalars, of one call (`c_program.c`)."""
 ALIGNED_BYTES = 64
 """Bytes at whose multiples arrays begin."""
 TASK_WORK = 1 << 13

@@ -13,7 +13,14 @@ import numpy as np
 
 from infinitensor.dtypes import kind_of
 from infinitensor.events import lane
-from infinitensor.ir.call_tables import ALONE, BY_LINES, BY_ROWS
+from infinitensor.ir.call_tables import (
+    ALONE,
+    BY_LINES,
+    BY_ROWS,
+    MOST_CALL_ARRAYS,
+    N_FORM,
+    N_TIMES,
+)
 from infinitensor.native import address, fixed_library, library
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import GroupStep, Input
@@ -35,7 +42,6 @@ MOST_CHUNK_ELEMENTS = 256
 
 STARTED_ELEMENTS = 1 << 14
 """Elements from which a kernel that Python starts, outside of workers, may be shared."""
-MOST_ARRAYS, SHARED_BY, N_TIMES = 64, 10, 5
 
 
 @lru_cache(maxsize=1024)
@@ -107,10 +113,10 @@ class Compiled:
         """Walk it with other threads, if that takes less time; False, and nothing done, where it
         cannot be parted."""
         if walk.form is None:
-            by = self.shared_by(walk) if self.n_arrays <= MOST_ARRAYS else ALONE
+            walk.by = self.shared_by(walk) if self.n_arrays <= MOST_CALL_ARRAYS else ALONE
             row = (*walk.numbers(self.source), self.n_arrays, self.packer.size // 8)
-            walk.form = (ctypes.c_int64 * 12)(*row, by, len(self.arrays))
-        if walk.form[SHARED_BY] == ALONE:
+            walk.form = (ctypes.c_int64 * N_FORM)(*row, walk.by, len(self.arrays))
+        if walk.by == ALONE:
             return False
         found = _sharing()
         if found is not None:
@@ -186,7 +192,8 @@ class Walk:
     """
 
     __slots__ = (
-        "folded", "form", "n", "n_outer", "n_rows", "n_same", "scattered", "shape", "steps", "times"
+        "by", "folded", "form", "n", "n_outer", "n_rows", "n_same", "scattered", "shape", "steps",
+        "times",
     )  # fmt: skip
 
     def numbers(self, source: str) -> tuple[int, ...]:
@@ -213,8 +220,10 @@ class Walk:
     ) -> None:
         self.form: Any = None
         """As threads share it, once they are to: `Form` in `c_program.c`."""
+        self.by = ALONE
+        """Along what they share it, then."""
         self.times = (ctypes.c_int64 * N_TIMES)()
-        """What it took of late: `Times` in `threads.c`."""
+        """What it took of late: `Times` in `threads.h`."""
         axes = tuple(a + len(shape) for a in axes)
         along = [a + len(shape) for a in line if a + len(shape) >= 0]
         walked = [a for a, n in enumerate(shape) if n != 1 and a not in along]
