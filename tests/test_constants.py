@@ -66,8 +66,8 @@ def test_a_number_is_the_same_in_c_and_in_python(file: str, name: str, in_python
 
 def test_a_job_has_its_fields_where_python_puts_them() -> None:
     job = fields("runtime/native/c_program.c", "Job")
-    names = ("memories", "waits", "n_done", "is_stopped", "work_ns", "n_threads", "offer")
-    names += ("level_order", "levels", "n_levels")
+    names = ["memories", "waits", "n_done", "is_stopped", "work_ns", "n_threads", "offer"]
+    names += ["level_order", "levels", "n_levels"]
     given = [c_program.MEMORIES, c_program.WAITS, c_program.N_DONE, run_status.IS_STOPPED]
     given += [c_program.WORK_NS, c_program.N_THREADS, c_program.N_THREADS + 1]
     given += range(c_program.LEVELS, c_program.LEVELS + 3)

@@ -130,3 +130,91 @@ def test_what_is_written_later_is_read_before() -> None:
         return [*made, x]
 
     assert "max and min" not in ops_on_a_gpu(program)
+
+
+def chains(xp: Any, a: Any, b: Any, axis: Any) -> dict[str, Any]:
+    """Reductions of what steps make, of what these read, and one of the steps."""
+    t = xp.abs(a) * 2
+    u = xp.maximum(t, b) + t
+    return {
+        "total": xp.sum(t, axis=axis),
+        "most": xp.max(u, axis=axis),
+        "mean": xp.mean(t, axis=axis),
+        "deviation": xp.std(u - 1, axis=axis),
+        "least": xp.min(a, axis=axis),
+        "steps": u,
+    }
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4"])
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+@pytest.mark.parametrize("shape", [(700, 13), (40, 300), (30, 20, 40), (3, 1, 200), (5, 4)])
+def test_reductions_after_steps_have_the_same_bits_together_and_apart(
+    shape: tuple[int, ...], axis: Any, dtype: str
+) -> None:
+    rng = np.random.default_rng(3)
+    a, b = ((rng.normal(size=n) * 9).astype(dtype) for n in (shape, shape[-1:]))
+    wanted = chains(np, a.astype("f8"), b.astype("f8"), axis)
+    for device, tile_elements in (("cpu", 1 << 10), ("cpu", 1 << 20), ("cpu*2", 1 << 10)):
+        with strict(device, tile_elements, compile="always"):
+            x, y = it.asarray(a), it.asarray(b)
+            together = chains(it, x, y, axis)
+            it.compute(*together.values())
+            for name, made in together.items():
+                alone = chains(it, x, y, axis)[name]
+                np.testing.assert_array_equal(made.numpy(), alone.numpy(), err_msg=name)
+                rough = {"f2": 2e-2, "f4": 1e-4}.get(dtype, 1e-10)
+                fits = np.abs(wanted[name]) < 60_000  # in a half
+                np.testing.assert_allclose(
+                    made.numpy()[fits], wanted[name][fits], rtol=rough, atol=rough
+                )
+
+
+@pytest.mark.parametrize("tile_elements", [256, 1 << 20])
+def test_what_only_reductions_read_is_not_stored(tile_elements: int) -> None:
+    with strict("cpu", tile_elements, compile="always") as session:
+        x = it.asarray(A)
+        t = it.abs(x) * 3
+        made = t.sum(axis=0), t.max(axis=0), x.min(axis=0)
+        del t
+        graph = prepared(session, *made).program.graph
+        assert "sum and max and min" in [family.op for family in graph.families]
+        assert A.shape not in {tuple(tiles.boxes[:, :, 1].max(axis=0)) for tiles in graph.tiles[1:]}
+        it.compute(*made)
+        np.testing.assert_array_equal(made[1].numpy(), (A * 3).max(axis=0))
+
+
+def test_what_is_written_between_is_not_joined() -> None:
+    """The second reads the rows as they are after the write."""
+    with strict("cpu", 1 << 10, compile="always"):
+        t = it.asarray(A) * 2
+        before = t.sum(axis=0)
+        t[3:9] = 0
+        after = it.max(t, axis=0)
+        it.compute(before, after)
+        wanted = A * 2
+        np.testing.assert_allclose(before.numpy(), wanted.sum(axis=0))
+        wanted[3:9] = 0
+        np.testing.assert_array_equal(after.numpy(), wanted.max(axis=0))
+
+
+def test_reductions_of_other_views_or_axes_are_apart() -> None:
+    with strict("cpu", 1 << 20, compile="always") as session:
+        t = it.asarray(A[:48]) + 1
+        found = ops(
+            t.sum(axis=0), t.T.max(axis=0), t.min(axis=1), t[:, ::-1].max(axis=0), session=session
+        )
+    assert not any(" and " in op for op in found)
+
+
+def test_reductions_after_steps_are_called_by_c() -> None:
+    """And so is a step that is stored beside them."""
+    with strict("cpu", 256, compile="always"):
+        x = it.asarray(A)
+        before = it.stats()
+        for _ in range(4):
+            before = it.stats()
+            t = it.exp(x)
+            it.compute(t.sum(), t.max(), t)
+        n_tasks = it.stats()["tasks"] - before["tasks"]
+        assert 0 < n_tasks == it.stats()["tasks_in_c"] - before["tasks_in_c"]

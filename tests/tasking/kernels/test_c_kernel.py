@@ -150,7 +150,7 @@ def test_a_kernel_that_python_starts_is_shared_and_gives_the_same(
             run([x, row], [out], shape)
             np.testing.assert_array_equal(out, x + x + row)
         assert walk.form is not None
-        assert walk.times[2] >= 40 or walk.form[c_kernel.SHARED_BY] == ALONE
+        assert walk.times[2] >= 40 or walk.by == ALONE
     out = rng.random(40_001)
     wanted = out[:-1] * 2 + out[1:]
     run([out[:-1], out[1:]], [out[1:]], (40_000,))  # what is written is read elsewhere

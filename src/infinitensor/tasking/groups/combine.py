@@ -33,7 +33,7 @@ from infinitensor.tasking.triton.triton_group import may_generate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from infinitensor.ir.graph import Group, Node
+    from infinitensor.ir.graph import Node
     from infinitensor.ir.op import Labels
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.ir.tasks import TileSet
@@ -52,11 +52,15 @@ def lower_contracted(lowering: Lowering, g: int) -> None:
     columns = lowering.columns(g)
     sets = partial_tiles(lowering, plan)
     identity = np.arange(len(plan.devices), dtype=np.int32)
-    writes = [identity + tiles.first for tiles in sets]
-    for value, labels in plan.space.outs[: -len(node.outs)]:
-        writes.append(lowering.new_tiles(value).first + piece_to_tile(plan, labels))
+    writes = [
+        lowering.new_tiles(value).first + piece_to_tile(plan, labels)
+        for value, labels in plan.space.outs[: -len(node.outs)]
+    ]
+    writes += [identity + tiles.first for tiles in sets]
     if len(group.nodes) > 1 or may_generate(node, lowering.kind):
-        fused = fused_partial(lowering, group, plan, len(sets))
+        fused = fused_kernel(
+            lowering.graph, group, plan, lowering.target, True, lowering.n_alike(group)
+        )
     elif node.op.kind == "reduction":
         fused = reduction_kernel(lowering, node, plan, columns, sets, [identity], parts_out=True)
     else:
@@ -91,18 +95,6 @@ def partial_tiles(lowering: Lowering, plan: GroupPlan) -> list[TileSet]:
         boxes = piece_boxes(plan.cuts, kept, node.call.tail)
         sets.append(lowering.add_tiles(boxes, plan.devices, dtype, -1))
     return sets
-
-
-def fused_partial(lowering: Lowering, group: Group, plan: GroupPlan, n_parts: int) -> Fused:
-    """A fused kernel whose reduction leaves partial results; kept intermediates come after."""
-    fused = fused_kernel(
-        lowering.graph, group, plan, lowering.target, True, lowering.n_alike(group)
-    )
-
-    def rest_first(ins: list[Any], outs: list[Any], i: int) -> None:
-        fused.run(ins, [*outs[n_parts:], *outs[:n_parts]], i)
-
-    return fused._replace(run=rest_first)
 
 
 def combine(lowering: Lowering, plan: GroupPlan, sets: list[TileSet], outs: list[TileSet]) -> None:

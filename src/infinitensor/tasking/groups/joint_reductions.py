@@ -6,12 +6,14 @@ on CPUs, of Triton on GPUs. Where Triton has none, each goes its way.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.config import config
+from infinitensor.ir.graph import Group
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import piece_boxes
 from infinitensor.ops.forms.fold_order import is_short, line_axes
@@ -23,9 +25,12 @@ from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.groups.combine import combine, partial_tiles
 from infinitensor.tasking.kernels.c_kernel import compiled_kernel
 from infinitensor.tasking.kernels.choose_kernel import (
+    CONSTANTS,
     Fused,
     first_choice,
+    fused_kernel,
     group_inputs,
+    has_whole_lines,
     in_time,
     is_worth_compiling,
     reduce_kernel,
@@ -50,6 +55,10 @@ if TYPE_CHECKING:
     from infinitensor.tasking.graph.lowering import Lowering
 
 
+MOST_JOINED_NODES = 24
+"""Steps and reductions of one pass: what more of them read of is no longer in the caches."""
+
+
 def find_passes(lowering: Lowering, taken: Container[int]) -> dict[int, list[int]]:
     """Groups that are one pass, by the first of them; but not those that are taken already."""
     found: dict[Any, list[int]] = {}
@@ -58,8 +67,87 @@ def find_passes(lowering: Lowering, taken: Container[int]) -> dict[int, list[int
             node = plan.space.last
             key = (node.operands, node.shapes, plan.cuts, plan.devices.tobytes())
             found.setdefault((*key, plan.space.contracted), []).append(g)
-    gains_alone = lowering.kind == "cpu"  # as a call of C, which starts sooner than NumPy's
-    return {several[0]: several for several in found.values() if len(several) > 1 or gains_alone}
+    if lowering.kind == "cpu":  # one alone is a call of C, which starts sooner than NumPy's
+        return _joined(lowering, {several[0]: several for several in found.values()}, taken)
+    return {several[0]: several for several in found.values() if len(several) > 1}
+
+
+def _joined(
+    lowering: Lowering, passes: dict[int, list[int]], taken: Container[int]
+) -> dict[int, list[int]]:
+    """Passes, and with them groups that end with a reduction of what their steps make, where one
+    reads what another reads or makes on its way: that is read once, and not stored for them."""
+    joined: dict[int, list[int]] = {}
+    seen: dict[int, frozenset[int]] = {}
+    for g in range(len(lowering.plan.groups)):
+        several = passes.get(g) or ([g] if g not in taken and _is_chain(lowering, g) else [])
+        if not several:
+            continue
+        first = next((f for f in joined if _may_follow(lowering, joined[f], seen[f], g)), g)
+        joined.setdefault(first, []).extend(several)
+        seen[first] = seen.get(first, frozenset()) | _read(lowering, g) | _made(lowering, g)
+    return {f: several for f, several in joined.items() if len(several) > 1 or f in passes}
+
+
+def _is_chain(lowering: Lowering, g: int) -> bool:
+    """Whether a group is steps with a reduction of what they make, which C can do."""
+    group, node = lowering.plan.analysed.groups[g], lowering.plan.groups[g].space.last
+    steps = [lowering.graph.nodes[n].op for n in group.nodes[:-1]]
+    if not steps or node.op.kind != "reduction" or not folds_alone([node]):
+        return False
+    if any(op.kind != "elementwise" and op.name not in CONSTANTS for op in steps):
+        return False
+    return lowering.target.compiles and has_whole_lines(lowering.graph, group, node)
+
+
+def _may_follow(lowering: Lowering, several: list[int], seen: frozenset[int], g: int) -> bool:
+    """Whether a group reads nothing but what those before it have read or made, walks it as they
+    do, and some of them have steps."""
+    groups, plans, graph = lowering.plan.analysed.groups, lowering.plan.groups, lowering.graph
+    n_nodes = sum(len(groups[k].nodes) for k in (*several, g))
+    if not len(several) + 1 < n_nodes <= MOST_JOINED_NODES:
+        return False
+    reads = _read(lowering, g) - _made(lowering, g)
+    if (
+        not reads
+        or not reads <= seen
+        or any(lowering.roots[v] in lowering.edges.written for v in reads)
+    ):
+        return False
+    own, other = plans[several[0]], plans[g]
+    if (own.cuts, own.part) != (other.cuts, other.part):
+        return False
+    leaves = {plans[k].leaves for k in (*several, g)} - {()}  # who has none does not round
+    if len(leaves) > 1:
+        return False
+    if own.devices.tobytes() != other.devices.tobytes():
+        return False
+    first, last = own.space.last, other.space.last
+    shape = first.shapes[0]
+    if shape != last.shapes[0] or reduced_axes(first) != reduced_axes(last):
+        return False
+    made = _made(lowering, *several)
+    operands = [
+        (graph.nodes[n].operands[i], graph.nodes[n].shapes[i])
+        for n, i in group_inputs(graph, groups[g])
+    ]
+    return all(
+        operand.access is None and seen_as == shape
+        for operand, seen_as in operands
+        if operand.value in made
+    )
+
+
+def _read(lowering: Lowering, g: int) -> frozenset[int]:
+    """The values that the nodes of a group read."""
+    nodes = [lowering.graph.nodes[n] for n in lowering.plan.analysed.groups[g].nodes]
+    return frozenset(o.value for node in nodes for o in node.operands if o.value >= 0)
+
+
+def _made(lowering: Lowering, *several: int) -> frozenset[int]:
+    """The values that the steps of groups make."""
+    groups, nodes = lowering.plan.analysed.groups, lowering.graph.nodes
+    return frozenset(nodes[n].outs[0] for g in several for n in groups[g].nodes[:-1])
 
 
 def _may_join(lowering: Lowering, g: int) -> bool:
@@ -101,20 +189,35 @@ def lower_pass(lowering: Lowering, several: list[int]) -> bool:
     nodes = [plan.space.last for plan in plans]
     plan = next((p for p in plans if p.leaves), plans[0])  # one that rounds says where
     has_parts = _is_cut(plan) or _are_ended_in_c(lowering, nodes, plan)
-    make = _c_pass if lowering.kind == "cpu" else _triton_pass
-    fused = make(lowering, several, plan, has_parts)
-    if fused is None:
-        return False
+    inside = _made(lowering, *several)
+    group = Group(tuple(n for g in several for n in lowering.plan.analysed.groups[g].nodes))
+    beside = [
+        out for own in plans for out in own.space.outs if _is_seen(lowering, group, inside, out[0])
+    ]
+    outs = [out for own in plans for out in own.space.outs[-len(own.space.last.outs) :]]
+    if inside:
+        joint = replace(plan, space=replace(plan.space, outs=(*beside, *outs)))
+        n_alike = lowering.n_alike(lowering.plan.analysed.groups[several[0]])
+        fused = fused_kernel(lowering.graph, group, joint, lowering.target, has_parts, n_alike)
+    else:
+        make = _c_pass if lowering.kind == "cpu" else _triton_pass
+        found = make(lowering, several, plan, has_parts)
+        if found is None:
+            return False
+        fused = found
     end_batch(lowering)
-    bring_fetches(lowering, several[0], nodes[0])
-    columns = lowering.columns(several[0])
-    outs = [out for own in plans for out in own.space.outs]
+    columns = []
+    for g in several if inside else several[:1]:
+        bring_fetches(lowering, g, lowering.plan.groups[g].space.last, inside)
+        columns += lowering.columns(g, inside=inside)
+    writes = [
+        lowering.new_tiles(v).first + piece_to_tile(plan, labels)
+        for v, labels in (beside if has_parts else (*beside, *outs))
+    ]
     if has_parts:
         parts = [partial_tiles(lowering, own) for own in plans]
         pieces = np.arange(len(plan.devices))
-        writes = [tiles.first + pieces for sets in parts for tiles in sets]
-    else:
-        writes = [lowering.new_tiles(v).first + piece_to_tile(plan, labels) for v, labels in outs]
+        writes += [tiles.first + pieces for sets in parts for tiles in sets]
     lowering.add_group(
         plan,
         op=" and ".join(node.op.name for node in nodes),
@@ -124,13 +227,27 @@ def lower_pass(lowering: Lowering, several: list[int]) -> bool:
         sources=fused.sources,
         reads=tuple(columns),
         writes=tuple(tiles.astype(np.int32) for tiles in writes),
-        scratch_bytes=max(group_scratch(lowering, several[0], columns, fused, p) for p in plans),
-        values=() if has_parts else tuple(value for value, _ in outs),
+        scratch_bytes=max(
+            group_scratch(lowering, g, columns, fused, own)
+            for g, own in zip(several, plans, strict=True)
+        ),
+        eager=fused.eager,
+        values=() if has_parts else tuple(value for value, _ in (*beside, *outs)),
     )
     if has_parts:
         for own, sets in zip(plans, parts, strict=True):
-            combine(lowering, own, sets, [lowering.new_tiles(v) for v, _ in own.space.outs])
+            made = own.space.outs[-len(own.space.last.outs) :]
+            combine(lowering, own, sets, [lowering.new_tiles(v) for v, _ in made])
     return True
+
+
+def _is_seen(lowering: Lowering, group: Group, made: frozenset[int], value: int) -> bool:
+    """Whether what the steps of a group have made is kept, or read by others."""
+    others = (node for n, node in enumerate(lowering.graph.nodes) if n not in group.nodes)
+    return value in made and (
+        value in lowering.graph.kept
+        or any(operand.value == value for node in others for operand in node.operands)
+    )
 
 
 def _one_by_one(lowering: Lowering, nodes: list[Node], plan: GroupPlan, parts_out: bool) -> Any:

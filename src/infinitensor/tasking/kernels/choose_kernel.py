@@ -113,16 +113,19 @@ def fused_kernel(
     n_alike: int = 0,
 ) -> Fused:
     """The kernel of a group of several nodes, or of a reduction that may be generated; groups of
-    `n_alike` elements in all run it."""
-    steps, final, final_source = _steps(graph, group, plan, target.kind, parts_out)
-    n_extra = len(plan.space.outs) - len(plan.space.last.outs)
+    `n_alike` elements in all run it. It may end with several reductions over the same axes, whose
+    outputs come last, in their order."""
+    steps, ends, final_source = _steps(graph, group, plan, target.kind)
+    finals = [reduce_kernel(node, plan, target.kind, parts_out) for node in ends]
+    n_made = [len(node.call.parts) if parts_out else len(node.outs) for node in ends]
+    n_extra = len(plan.space.outs) - sum(len(node.outs) for node in ends)
     last = plan.space.last.call.form
-    boxes = piece_boxes(plan.cuts, last.inputs[0] if final is not None else last.outputs[0], ())
-    n_registers = _give_registers(steps, final is not None)
+    boxes = piece_boxes(plan.cuts, last.inputs[0] if ends else last.outputs[0], ())
+    n_registers = _give_registers(steps, [k for where, k in final_source if where == "step"])
     on_cpu = target.kind == "cpu"
     torch = None if on_cpu else __import__("torch")
 
-    needs_box = final is not None or any(step.located for step in steps)
+    needs_box = bool(ends) or any(step.located for step in steps)
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         made: list[Any] = []
@@ -141,9 +144,10 @@ def fused_kernel(
                 target = scratch(step.register, shape, step.dtype)
             step.run(args, [target], At((box,), ()) if step.located else None)
             made.append(target)
-        if final is not None:
-            where, k = final_source[0]
-            final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
+        results = outs[n_extra:]
+        for final, (where, k), n in zip(finals, final_source, n_made, strict=True):
+            final(ins[k] if where == "in" else made[k], results[:n], i)
+            results = results[n:]
 
     worth = is_worth_compiling(plan, sum(work_of(step.node) for step in steps), n_alike)
     beside = may_become_worth(steps, plan.space.last, target)
@@ -151,14 +155,11 @@ def fused_kernel(
         return Fused(run, n_registers)
     if not on_cpu:
         externals = group_inputs(graph, group)
-        last_node = plan.space.last
 
         def make() -> Any:
-            if final is None:
+            if not ends:
                 return mapped_run(graph, externals, steps, plan)
-            return reduced_run(
-                graph, externals, steps, final_source, [last_node], plan, parts_out, run
-            )
+            return reduced_run(graph, externals, steps, final_source, ends, plan, parts_out, run)
 
         made, eager = generate_or_steps(make, run, target)
         if eager:
@@ -166,7 +167,7 @@ def fused_kernel(
         waits = beside and (not worth or has_room_for_steps(steps, plan, target))
         if waits and isinstance(made, Generated):  # what is worth it is asked for in its first run
             n_before = 0 if worth else RUNS_BEFORE
-            mapped = steps if worth and final is None else None
+            mapped = None if ends or not worth else steps
             if made.one_launch is not None:
                 return Fused(Awaited(made, run, n_before), n_registers, steps=mapped)
             if isinstance(made.fast, ReducedRun):
@@ -175,16 +176,15 @@ def fused_kernel(
             paid = left_on_gpu(kind_of_group(graph, group))
             return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps), paid), n_registers)
         n_created = sum(step.located for step in steps)
-        return Fused(made, n_created, one_pass=True, steps=steps if final is None else None)
-    n_outs = n_extra if final is not None else len(plan.space.outs)
-    ends = [] if final is None else [plan.space.last]
+        return Fused(made, n_created, one_pass=True, steps=None if ends else steps)
+    n_outs = n_extra if ends else len(plan.space.outs)
     try:
         whole = bool(ends) and is_whole(ends[0], plan, parts_out)
         may_fold = bool(ends) and target.compiles and has_whole_lines(graph, group, ends[0])
         folds = folds_of(ends, final_source, whole) if may_fold else []
     except Unsupported:
         folds = []
-    if not steps and not folds:  # a reduction that C has no loop for
+    if not folds and (not steps or len(ends) > 1):  # reductions that C has no loops for
         return Fused(run, n_registers)
     end = End(ends, [] if folds else final_source, folds)
     in_c = generate(graph, group, steps, n_outs, end, target.tools)
@@ -193,7 +193,7 @@ def fused_kernel(
     if folds:
         fast = folded_run(in_c, folds, ends, plan, boxes, n_extra, parts_out)
     else:
-        fast = _compiled_run(in_c, steps, boxes, final, final_source, n_extra)
+        fast = _compiled_run(in_c, steps, boxes, finals, final_source, n_extra)
     chosen = first_choice(fast, run, boxes)
     is_c = isinstance(in_c, Compiled)
     is_all = is_c and not ends
@@ -401,7 +401,7 @@ def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -
         return None
     if target.kind != "cpu" or not target.compiles:
         return None
-    steps, _, _ = _steps(graph, group, plan, "cpu", parts_out=False)
+    steps, _, _ = _steps(graph, group, plan, "cpu")
     if not all(_is_exact(step, target.tools) for step in steps):
         return None
     in_c = generate(graph, group, steps, len(plan.space.outs), End(), target.tools)
@@ -557,14 +557,15 @@ def _compiled_run(
     generated: Any,
     steps: list[Step],
     boxes: np.ndarray,
-    final: Any,
+    finals: list[Any],
     final_source: list[tuple[str, int]],
     n_extra: int,
 ) -> Callable[[list[Any], list[Any], int], None]:
     """One call of generated code a tile; then the reduction, if the group ends with one."""
-    if final is None:
+    if not finals:
         return lambda ins, outs, i: generated(ins, outs, outs[-1].shape)
-    last = steps[final_source[0][1]]
+    (final,), ((_, of),) = finals, final_source
+    last = steps[of]
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
@@ -581,13 +582,14 @@ def _compiled_run(
 
 
 def _steps(
-    graph: Graph, group: Group, plan: GroupPlan, device_kind: str, parts_out: bool
-) -> tuple[list[Step], Any, list[tuple[str, int]]]:
+    graph: Graph, group: Group, plan: GroupPlan, device_kind: str
+) -> tuple[list[Step], list[Node], list[tuple[str, int]]]:
+    """The steps of a group, the reductions it ends with, and of what each of these is."""
     where: dict[int, tuple[str, int]] = {}
     steps: list[Step] = []
     out_of = {value: k for k, (value, _) in enumerate(plan.space.outs)}
     at = 0
-    final = None
+    ends: list[Node] = []
     final_source: list[tuple[str, int]] = []
     for n in group.nodes:
         node = graph.nodes[n]
@@ -599,15 +601,15 @@ def _steps(
                 sources.append(("in", at))
                 at += 1
         if node.op.kind == "reduction":
-            final = reduce_kernel(node, plan, device_kind, parts_out)
-            final_source = sources
+            ends.append(node)
+            final_source.append(sources[0])
             continue
         step = Step(lower(node.op, node.call, device_kind), sources, node)
         step.located = node.op.kind == "creation"
         step.out = out_of.get(node.outs[0], -1)
         where[node.outs[0]] = ("step", len(steps))
         steps.append(step)
-    return steps, final, final_source
+    return steps, ends, final_source
 
 
 def reduce_kernel(node: Node, plan: GroupPlan, device_kind: str, parts_out: bool) -> Any:
@@ -637,15 +639,15 @@ def reduce_kernel(node: Node, plan: GroupPlan, device_kind: str, parts_out: bool
     return run
 
 
-def _give_registers(steps: list[Step], last_stays: bool) -> int:
-    """Scratch registers by liveness; two steps share one when the first is dead by then."""
+def _give_registers(steps: list[Step], stay: Sequence[int]) -> int:
+    """Scratch registers by liveness; two steps share one when the first is dead by then. What
+    reductions read of stays to the end."""
     last_use = {}
     for i, step in enumerate(steps):
         for where, k in step.sources:
             if where == "step":
                 last_use[k] = i
-    if last_stays:
-        last_use[len(steps) - 1] = len(steps)
+    last_use |= dict.fromkeys(stay, len(steps))
     free: list[int] = []
     n = 0
     for i, step in enumerate(steps):

@@ -175,8 +175,7 @@ def reduced_in_c(
     is_rows = reduced_axes(nodes[0]) == (-1,) and generated.inner == -1
     if is_rows and is_whole(nodes[0], plan, parts_out):
         return reduced(generated, len(shape), shape[-1], left)
-    is_stored = parts_out and generated.n_plain > len(generated.arrays)
-    if is_stored or not is_called(folds, nodes[0], plan):
+    if not is_called(folds, nodes[0], plan):
         return None
     return Folded(generated, _lengths(nodes[0], plan), left)
 
