@@ -8,10 +8,12 @@
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
-#include "api/eager/ufunc_loops.h"
-#include "threads.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include "api/eager/ufunc_loops.h"
+#include "api/eager/aligned.h"
+#include "threads.h"
 
 #define MOST_ARGS 5
 #define MOST_AXES 16
@@ -599,7 +601,8 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {
     {"into", FAST(into)}, {"compute", FAST(compute)}, {"choose", FAST(choose)}, {"put", FAST(put)},
-    {"count", count, METH_O, NULL}, {"use", use, METH_VARARGS, NULL}, {NULL}};
+    {"count", count, METH_O, NULL}, {"use", use, METH_VARARGS, NULL},
+    {"align_arrays", align_arrays, METH_NOARGS, NULL}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_numpy_loops", .m_size = -1, .m_methods = functions};
 
 PyMODINIT_FUNC PyInit__numpy_loops(void) {

@@ -67,6 +67,7 @@ def _in_c() -> None:
     module.use(share_address("share_parts"), number_address(), half_loops_address(), bfloat16.num)
     into, compute, count = module.into, module.compute, module.count
     choose, put = module.choose, module.put
+    module.align_arrays()
 
 
 _in_c()

@@ -17,9 +17,16 @@ __attribute__((unused)) static inline uint32_t bits_of(float x) {
   return bits;
 }
 
-#if defined(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC) && !defined(HALVES_AS_FLOATS)
-/* This processor computes them itself. Sums, products, quotients and roots are those of floats, rounded: a float has
-   more than twice their digits. */
+/* Where this processor computes them itself: of x86 only loops in which they do not become floats, since compilers
+   convert them one by one there. */
+#if defined(__AVX512FP16__) && !defined(BECOME_FLOATS)
+#define HAS_HALVES
+#elif defined(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC)
+#define HAS_HALVES
+#endif
+
+#if defined(HAS_HALVES) && !defined(HALVES_AS_FLOATS)
+/* Sums, products, quotients and roots are those of floats, rounded: a float has more than twice their digits. */
 typedef _Float16 half;
 __attribute__((unused)) static inline half read_float16(float16 x) {
   half number;
@@ -66,6 +73,17 @@ __attribute__((unused)) static inline float rounded_float16(float x) {
 #define CONVERTS_HALVES
 enum { HALVES_AT_ONCE = 16 };
 #define EACH_HALF _Pragma("GCC ivdep") for (int w = 0; w < HALVES_AT_ONCE; ++w)
+#ifdef __AVX512F__ /* all of them in one register: compilers would put those of two together element by element */
+__attribute__((unused, always_inline)) static inline void read_halves(const float16 *from, float *to) {
+  _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from)));
+}
+__attribute__((unused, always_inline)) static inline void write_halves(const float *from, float16 *to) {
+  _mm256_storeu_si256((__m256i *)to, _mm512_cvtps_ph(_mm512_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
+}
+__attribute__((unused, always_inline)) static inline void round_halves(const float *from, float *to) {
+  _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm512_cvtps_ph(_mm512_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT)));
+}
+#else
 #define EIGHT_HALVES for (int w = 0; w < HALVES_AT_ONCE; w += 8)
 __attribute__((unused, always_inline)) static inline void read_halves(const float16 *from, float *to) {
   EIGHT_HALVES _mm256_storeu_ps(to + w, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + w))));
@@ -76,6 +94,7 @@ __attribute__((unused, always_inline)) static inline void write_halves(const flo
 __attribute__((unused, always_inline)) static inline void round_halves(const float *from, float *to) {
   EIGHT_HALVES _mm256_storeu_ps(to + w, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(from + w), _MM_FROUND_TO_NEAREST_INT)));
 }
+#endif
 #endif
 #define fabshalf fabsf
 #define copysignhalf copysignf

@@ -55,6 +55,8 @@ WIDE_VECTORS = """#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__cl
 MOST_KEPT = 16
 """Rows at most that are reduced part by part, in turns."""
 
+_HALVES = re.compile(r"\b(read|rounded|written)_b?float16\(")
+
 FLOAT = np.dtype(np.float32)
 
 WIDE = {"f": "double", "c": "complex128"}
@@ -258,22 +260,20 @@ def _one_by_one(lines: Sequence[str]) -> Iterator[str]:
 
 def _in_lanes(lines: Sequence[str], sums: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     """A loop whose sums stay in registers: an element is added to the lane of its index, whatever
-    else is summed."""
+    else is summed. Where halves are converted, what is added is in a block: of steps as long as
+    theirs compilers make no vectors in such a loop."""
+    if any(_HALVES.search(line) for line in lines):
+        yield from (f"{kind} {name}_of[BLOCK];" for name, kind, _ in sums)
+        yield from _one_by_one([*lines, *(f"{name}_of[i] = {value};" for name, _, value in sums)])
+        lines, sums = [], [(name, kind, f"{name}_of[i]") for name, kind, _ in sums]
     added = [f"{name}s[w % LANES({kind})] += {value};" for name, kind, value in sums]
     yield from (f"{kind} {name}s[LANES({kind})] = {{0}};" for name, kind, _ in sums)
     yield "int64_t i = 0;"
     yield "while (i + MOST_LANES <= m) {"
-    if converts(lines):
-        yield "  #ifdef CONVERTS_HALVES"
-        yield from ("  " + line for line in lines_of_lanes([*lines, *added]))
-        yield "  i += MOST_LANES;"
-        yield "  #else"
     yield "  #pragma GCC ivdep"
     yield "  for (int w = 0; w < MOST_LANES; ++w, ++i) {"
     yield from ("    " + line for line in (*lines, *added))
     yield "  }"
-    if converts(lines):
-        yield "  #endif"
     yield "}"
     yield "for (int w = 0; i < m; ++w, ++i) {"
     yield from ("  " + line for line in (*lines, *added))
@@ -300,6 +300,7 @@ class Source:
         dtypes |= {fold.written for fold in folds}
         self.is_complex = any(dtype.kind == "c" for dtype in dtypes)
         self.has_halves = not dtypes.isdisjoint(HALVES)
+        self.has_floats = bool(folds) or not dtypes <= {np.dtype(np.float16), np.dtype(np.bool_)}
         self.arrays = [k for k, given in enumerate(inputs) if given.is_array]
         self.moving = [k for k in self.arrays if body.moves(k)]
         places = len(self.arrays) + n_outs
@@ -355,6 +356,8 @@ class Source:
         if self.is_complex:
             yield header("complex.h")
         if self.has_halves:
+            if self.has_floats or any(value.called for value in self.body.values.values()):
+                yield "#define BECOME_FLOATS"
             yield header("halves.h")
         if self.is_plain_across:
             yield header("../../ops/forms/across_rows.h")
