@@ -21,6 +21,8 @@ class Product(NamedTuple):
 
     first: tuple[int, ...]
     second: tuple[int, ...]
+    vectors: tuple[bool, bool]
+    """Which of them are vectors in a stack: matrices of one row, or of one column."""
     is_reversed: bool
     """Whether what is multiplied is the second by the first."""
     order: tuple[int, ...] | None
@@ -39,6 +41,9 @@ def einsum_now(args: Any, options: Any) -> Any:
     if len(args) == 2:
         axes = _summed_axes(args[0], len(x._shape)) if x._dtype.kind in "fc" else None
         return None if axes is None else late.public["sum"](x, axis=axes)
+    unneeded = _summed_before(args[0], len(x._shape), len(y._shape))
+    if unneeded is not None:
+        return _sum_first(x, y, *unneeded)
     how = _product_of(args[0], len(x._shape), len(y._shape))
     if how is None or any([x._shape[i] != y._shape[j] for i, j in how.pairs]):
         return None
@@ -49,11 +54,32 @@ def einsum_now(args: Any, options: Any) -> Any:
     if a is None or b is None:
         return None
     a, b = a.transpose(how.first), b.transpose(how.second)
+    is_row, is_column = how.vectors
+    if is_row:
+        a = a[..., None, :]
+    if is_column:
+        b = b[..., None]
     made = small_calls.multiply(*((b, a) if how.is_reversed else (a, b)))
     if made is None:
         return None
+    if is_row or is_column:
+        made = made[..., 0, :] if is_row else made[..., 0]
     session.ways["numpy"] += 1
     return small_tensor(session, made if how.order is None else made.transpose(how.order))
+
+
+def _sum_first(x: Any, y: Any, of_x: tuple[int, ...], of_y: tuple[int, ...], rest: str) -> Any:
+    """The product of operands that are summed first, as plans do it; None where one is not small.
+
+    Over axes that nobody else has.
+    """
+    is_small = kernel_input(x) is not None and kernel_input(y) is not None
+    if not is_small or x._dtype is not y._dtype or x._dtype.kind not in "fc":
+        return None
+    total = late.public["sum"]
+    x = total(x, axis=of_x) if of_x else x
+    y = total(y, axis=of_y) if of_y else y
+    return late.public["einsum"](rest, x, y)
 
 
 @lru_cache(1024)
@@ -67,6 +93,35 @@ def _summed_axes(subscripts: str, ndim: int) -> tuple[int, ...] | None:
     axes = tuple(i for i, label in enumerate(labels) if label not in kept)
     is_plain = kept == "".join(label for label in labels if label in kept)
     return axes if axes and is_plain else None
+
+
+@lru_cache(1024)
+def _summed_before(
+    subscripts: str, n_first: int, n_second: int
+) -> tuple[tuple[int, ...], tuple[int, ...], str] | None:
+    """The axes of either operand that are summed before, and the product of what is left.
+
+    None where there are none.
+    """
+    labels, arrow, kept = subscripts.replace(" ", "").partition("->")
+    left, comma, right = labels.partition(",")
+    if not arrow or not comma or not (left + right).isalpha():
+        return None
+    if (len(left), len(right)) != (n_first, n_second) or not set(kept) <= set(left + right):
+        return None
+    if any(len(set(some)) != len(some) for some in (left, right, kept)):
+        return None
+    axes = [
+        tuple(i for i, label in enumerate(own) if label not in other + kept)
+        for own, other in ((left, right), (right, left))
+    ]
+    if not any(axes):
+        return None
+    rest = [
+        "".join(c for c in own if c in other + kept)
+        for own, other in ((left, right), (right, left))
+    ]
+    return axes[0], axes[1], f"{rest[0]},{rest[1]}->{kept}"
 
 
 @lru_cache(1024)
@@ -87,7 +142,8 @@ def _product_of(subscripts: str, n_first: int, n_second: int) -> Product | None:
     columns = [label for label in right if label not in left]
     if len(inner) != 1 or len(rows) > 1 or len(columns) > 1:
         return None
-    if batch and not (rows and columns):
+    vectors = (bool(batch) and not rows, bool(batch) and not columns)
+    if all(vectors):
         return None
     natural = batch + rows + columns
     if sorted(natural) != sorted(kept):
@@ -100,6 +156,7 @@ def _product_of(subscripts: str, n_first: int, n_second: int) -> Product | None:
     return Product(
         tuple(left.index(label) for label in first),
         tuple(right.index(label) for label in second),
+        vectors,
         is_reversed,
         None if is_plain else tuple(natural.index(label) for label in kept),
         tuple((left.index(label), right.index(label)) for label in shared),
