@@ -78,7 +78,7 @@ LIBRARIES = """
 from infinitensor import fixed_c, native
 from infinitensor.storage.file_io import checksum
 names = [native.fixed_library(file)._name for file in fixed_c.LIBRARIES]
-names += [native._built_library(file)._name for file in fixed_c.LOOPS]
+names += [native.built_library(file)._name for file in fixed_c.LOOPS]
 reply(names=names, sum=checksum.crc32c(b"123456789"), way=checksum._implementation().__name__)
 """
 

@@ -34,6 +34,7 @@ MODULES = (
 LIBRARIES = (
     "threads",
     "runtime/native/c_program",
+    "ops/backend/narrow_products",
     "ops/forms/folds",
     "ops/signal/fft_lines",
     "storage/file_io/crc32c",
@@ -67,8 +68,9 @@ C_TYPES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # aligned as c
 INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "storage/file_io/crc32c": {"x86_64": ("-msse4.2",), "aarch64": ("-march=armv8-a+crc",)},
     "ops/table/functions": {"x86_64": ("-mavx2", "-mfma", "-mf16c")},
-    "ops/backend/blas_i4": {"x86_64": ("-mavx2",)},
-    "ops/backend/blas_i8": {"x86_64": ("-mavx2",)},
+    "ops/backend/blas_i4": {"x86_64": ("-mavx2", "-mf16c")},
+    "ops/backend/blas_i8": {"x86_64": ("-mavx2", "-mf16c")},
+    "ops/backend/narrow_products": {"x86_64": ("-mavx2", "-mfma", "-mf16c")},
 }
 """Those that a file needs beside the ones of every machine of a kind; it looks for them itself."""
 AT_IMPORT = (*MODULES, "threads")

@@ -46,9 +46,15 @@ LIMIT_S = 60.0
 """How long a compiler may take: one that hangs must not hang an import or a call. What we compile
 takes 0.1 to 3 s, and ten times that where cores are busy. One that hung is not asked again."""
 SANITIZERS = {
-    "address": ("-fsanitize=address", "-fno-omit-frame-pointer", "-g"),
-    "undefined": ("-fsanitize=undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover", "-g"),
-    "thread": ("-fsanitize=thread", "-g"),
+    "address": ("-DIS_CHECKED", "-fsanitize=address", "-fno-omit-frame-pointer", "-g"),
+    "undefined": (
+        "-DIS_CHECKED",
+        "-fsanitize=undefined",
+        "-fno-sanitize=alignment",
+        "-fno-sanitize-recover",
+        "-g",
+    ),
+    "thread": ("-DIS_CHECKED", "-fsanitize=thread", "-g"),
     "warnings": ("-Wall", "-Wextra", "-Werror"),
 }
 """The values of `INFINITENSOR_SANITIZE`, with commas between: all C of ours is compiled so, into
@@ -316,14 +322,15 @@ def library_meanwhile(source: str, file: str) -> ctypes.CDLL | None:
     if source in _loaded or is_compiled(source):
         return None
     if not is_compiling(source):
-        if is_built(source) or _built_library(file) is None:
+        if is_built(source) or built_library(file) is None:
             return None
         begin(source)
-    return _built_library(file)
+    return built_library(file)
 
 
 @cache
-def _built_library(file: str) -> ctypes.CDLL | None:
+def built_library(file: str) -> ctypes.CDLL | None:
+    """What was built of a C file with the package; None where that cannot be used."""
     built = _prebuilt(file)
     try:
         return None if built is None else _load(built)

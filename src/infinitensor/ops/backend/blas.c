@@ -19,6 +19,7 @@
 typedef T Whole;
 #define LINES(T)
 #include "tasking/c/halves.h"
+#include "ops/backend/half_lines.h"
 
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112, UPPER = 121 };
 enum { GEMM, GEMV, SYRK };
@@ -59,7 +60,7 @@ __attribute__((target("no-avx")))
 #endif
 int is_able(void) {
 #ifdef __AVX2__
-  return __builtin_cpu_supports("avx2") != 0;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
 #else
   return 1;
 #endif
@@ -402,6 +403,17 @@ static void multiply_parts(void *given) {
   if (s->cut.is_by_mkl) limit_threads(limit);
 }
 
+/* Whoever has time takes parts; small ones several at a time. */
+static void in_parts(void (*some)(void *), Stack *s, int64_t n_threads) {
+  const int64_t n = s->cut.n_parts * s->how[9], each = work_of(&s->cut) / s->cut.n_parts;
+  if (each < PART_WORK) s->n_at_once = least(PART_WORK / (each + 1) + 1, n);
+  n_threads = in_threads ? least(n_threads, (n + s->n_at_once - 1) / s->n_at_once) : 1;
+  if (n_threads > 1)
+    in_threads(some, s, n_threads);
+  else
+    some(s);
+}
+
 /* MKL takes less time for many shapes, and tenths of a second to be loaded. What a product is to the bit is what the library
    above makes of it; MKL's are the same for most shapes whose sums are not cut, so it makes those once they have paid for it:
    a thread beside loads it, and multiplies random numbers in each such shape by both. Nothing waits, and no bits change. */
@@ -567,25 +579,72 @@ static int is_for_mkl(const Cut *c, const int64_t *how, char *const *arrays) {
   return state == SAME;
 }
 
+/* Products with a short side: by `narrow_products.c`, which takes matrices as they are stored. */
+typedef struct {
+  int64_t rows, columns, k;
+  const char *left, *right;
+  char *out;
+  int64_t left_row, left_column, right_row, right_column, out_row, out_column, halves[3];
+} Narrow;
+static int (*is_narrow)(int64_t, int64_t, const Narrow *);
+static void (*multiply_narrow)(int64_t, int64_t, const Narrow *);
+static int64_t vectors;
+
+/* What multiplies them, what says which they are, and by which vectors; called once. */
+void use_narrow(void *of_products, void *function, int64_t with) {
+  is_narrow = (int (*)(int64_t, int64_t, const Narrow *))of_products;
+  multiply_narrow = (void (*)(int64_t, int64_t, const Narrow *))function;
+  vectors = with;
+}
+
+/* A matrix of a stack. */
+static Narrow narrow_of(const int64_t *how, char **arrays, int64_t i) {
+  const int64_t *const next = how + 10, *const halves = how + 13;
+  const int64_t size = halves[2] ? (int64_t)sizeof(float16) : sizes[how[0]];
+  return (Narrow){how[1], how[2], how[3], arrays[0] + i * next[0], arrays[1] + i * next[1], arrays[2] + i * next[2],
+                  how[4], how[5], how[6], how[7], how[8], size, {halves[0], halves[1], halves[2]}};
+}
+
+static void multiply_narrow_parts(void *given) {
+  Stack *const s = given;
+  const Cut *const c = &s->cut;
+  const int64_t end = s->how[9] * c->n_parts;
+  for (int64_t from; (from = __atomic_fetch_add(&s->n_taken, s->n_at_once, __ATOMIC_RELAXED)) < end;)
+    for (int64_t i = from; i < from + s->n_at_once && i < end; ++i) {
+      const int64_t down = i % c->n_parts / c->of_columns, across = i % c->of_columns;
+      const int64_t row = border(c->rows, down, c->of_rows), column = border(c->columns, across, c->of_columns);
+      Narrow p = narrow_of(s->how, s->arrays, i / c->n_parts);
+      p.rows = border(c->rows, down + 1, c->of_rows) - row;
+      p.columns = border(c->columns, across + 1, c->of_columns) - column;
+      p.left += row * p.left_row, p.right += column * p.right_column;
+      p.out += row * p.out_row + column * p.out_column;
+      multiply_narrow(vectors, c->code, &p);
+    }
+}
+
+/* Whether it was done: by up to so many threads. */
+static int narrow_products(const int64_t *how, char **arrays, int64_t n_threads) {
+  const Narrow one = narrow_of(how, arrays, 0);
+  if (!is_narrow || how[0] > 1 || !is_narrow(vectors, how[0], &one)) return 0;
+  Stack s = {.how = how, .arrays = arrays, .n_at_once = 1};
+  s.cut = (Cut){.kind = MATRICES, .code = how[0], .size = sizes[how[0]], .rows = how[1], .columns = how[2], .k = how[3]};
+  cut(&s.cut, how[9], 0);
+  in_parts(multiply_narrow_parts, &s, n_threads);
+  return 1;
+}
+
 /* By up to so many threads. */
 static void products(const int64_t *how, char **arrays, int64_t n_threads) {
   Stack s = {how, arrays, cut_of(how, arrays), 1, 0};
   s.cut.is_by_mkl = is_for_mkl(&s.cut, how, arrays);
-  const int64_t n = s.cut.n_parts * how[9], each = work_of(&s.cut) / s.cut.n_parts;
-  if (each < PART_WORK) s.n_at_once = least(PART_WORK / (each + 1) + 1, n);
-  n_threads = in_threads ? least(n_threads, (n + s.n_at_once - 1) / s.n_at_once) : 1;
   __atomic_add_fetch(s.cut.is_by_mkl ? &n_made_by_mkl : &n_made, how[9], __ATOMIC_RELAXED);
   if (!is_of_threads) share(1);
-  if (n_threads > 1)
-    in_threads(multiply_parts, &s, n_threads);
-  else
-    multiply_parts(&s);
+  in_parts(multiply_parts, &s, n_threads);
   if (!is_of_threads) share(-1);
 }
 
 /* Numbers of 16 bits are multiplied as floats, and the result is rounded once. Floats are stored in the order that the
    numbers are, so the library sees the same matrices. */
-enum { AS_THEY_ARE, FLOAT16, BFLOAT16 };
 enum { PIECE = 1 << 14 }; /* elements that a thread casts before it takes the next */
 
 /* Numbers of 16 bits in lines, with the bytes of a step from stack to stack, line to line and element to element; the
@@ -596,29 +655,13 @@ typedef struct {
   int64_t kind, is_to_floats, counts[3], steps[3], n_taken;
 } Cast;
 
-#define CAST(T)                                                                                    \
-  static void widen_##T(const char *from, int64_t step, float *to, int64_t n) {                    \
-    if (step == sizeof(T))                                                                         \
-      for (int64_t i = 0; i < n; ++i) to[i] = read_##T(((const T *)from)[i]);                      \
-    else                                                                                           \
-      for (int64_t i = 0; i < n; ++i) to[i] = read_##T(*(const T *)(from + i * step));             \
-  }                                                                                                \
-  static void round_##T(const float *from, char *to, int64_t step, int64_t n) {                    \
-    if (step == sizeof(T))                                                                         \
-      for (int64_t i = 0; i < n; ++i) ((T *)to)[i] = written_##T(rounded_##T(from[i]));            \
-    else                                                                                           \
-      for (int64_t i = 0; i < n; ++i) *(T *)(to + i * step) = written_##T(rounded_##T(from[i]));   \
-  }
-CAST(float16)
-CAST(bfloat16)
-
 /* Some elements of a line, of both forms. */
 static void cast_line(const Cast *c, char *halves, float *floats, int64_t n) {
   const int64_t step = c->steps[2];
   if (c->is_to_floats)
-    (c->kind == FLOAT16 ? widen_float16 : widen_bfloat16)(halves, step, floats, n);
+    widen(c->kind, halves, step, floats, n);
   else
-    (c->kind == FLOAT16 ? round_float16 : round_bfloat16)(floats, halves, step, n);
+    round_to(c->kind, floats, halves, step, n);
 }
 
 /* A part is several short lines, or a piece of a long one. */
@@ -713,6 +756,7 @@ static void multiply_stacks(const int64_t *given, char **arrays, int64_t n_threa
   int64_t how[16];
   memcpy(how, given, sizeof how);
   merge(how);
+  if (narrow_products(how, arrays, n_threads)) return;
   const int64_t rows = how[1], columns = how[2], k = how[3], *const kinds = how + 13;
   const int64_t counts[3][2] = {{rows, k}, {k, columns}, {rows, columns}};
   int64_t steps[3][2] = {{how[4], how[5]}, {how[6], how[7]}, {how[8], sizeof(float16)}};

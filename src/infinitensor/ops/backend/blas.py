@@ -28,7 +28,14 @@ from infinitensor.dtypes import bfloat16, float16, float32
 from infinitensor.events import lane
 from infinitensor.fixed_c import source_of
 from infinitensor.ir.call_tables import BY_ITSELF, Calls, Form, InC
-from infinitensor.native import CompilerError, address, fixed_library, library
+from infinitensor.native import (
+    CompilerError,
+    address,
+    built_library,
+    fixed_library,
+    library,
+    sanitizers,
+)
 from infinitensor.ops.backend.mkl import is_of_intel, mkl_file
 from infinitensor.ops.backend.torch_loading import is_loading
 from infinitensor.threads import n_sharing, number_address, share_address
@@ -132,12 +139,23 @@ def find_library() -> Any:
     )
     for function in (ours.enter, ours.leave, ours.end_trying, ours.go_on_trying):
         function.argtypes, function.restype = [], None
+    _offer_narrow(ours)
     _offer_mkl(ours)
     for function in (ours.made, ours.made_by_mkl, ours.cores):
         function.argtypes, function.restype = [], ctypes.c_int64
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     ours.stack.argtypes, ours.stack.restype = [pointer, pointer, number], None
     return ours
+
+
+def _offer_narrow(ours: Any) -> None:
+    """Let products with a short side be made by ours, where that was built for this processor."""
+    file = "ops/backend/narrow_products"  # too large to be compiled while somebody waits
+    built = fixed_library(file) if sanitizers() else built_library(file)
+    if built is not None and built.is_able():
+        functions = (built.is_narrow, built.multiply_narrow)
+        given = (ctypes.cast(function, ctypes.c_void_p) for function in functions)
+        ours.use_narrow(*given, ctypes.c_int64(built.most_vectors()))
 
 
 def _offer_mkl(ours: Any) -> None:

@@ -105,23 +105,33 @@ static int take_leaf(PyObject *source, PyObject *leaves, PyObject **home, PyObje
     return *memory ? 0 : -1;
 }
 
-/* take(sources, words, blank, start, codes, leaves, scalars): the homes and the memories of a job, whose words are filled */
-static PyObject *take(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
-    if (n != 7 || !ledgers || !PyTuple_CheckExact(args[0]) || !PyMemoryView_Check(args[1]) || !PyMemoryView_Check(args[2]) ||
-        !PyList_CheckExact(args[4]) || !PyList_CheckExact(args[5]) || !(PyList_Check(args[6]) || PyTuple_Check(args[6])))
-        return PyErr_Format(PyExc_TypeError, "take takes sources, two memoryviews, a number and three lists");
-    const Py_ssize_t n_sources = PyTuple_GET_SIZE(args[0]);
-    PyObject *homes = PyList_New(n_sources), *memories = PyList_New(n_sources), *both = NULL;
-    int bad = !homes || !memories;
-    for (Py_ssize_t k = 0; !bad && k < n_sources; k++) {
-        PyObject *source = PyTuple_GET_ITEM(args[0], k), *home = NULL, *memory = NULL;
-        bad = PyTuple_GET_ITEM(source, S_LEDGER) == Py_None ? take_leaf(source, args[5], &home, &memory) : take_slab(source, &home, &memory);
-        PyList_SET_ITEM(homes, k, home), PyList_SET_ITEM(memories, k, memory);
+/* The homes and the memories of a job, new, whose words are filled: 0. `given`: sources, words, blank, start, codes, leaves,
+   scalars. */
+static int take_all(PyObject *const *given, PyObject **homes, PyObject **memories) {
+    if (!ledgers || !PyTuple_CheckExact(given[0]) || !PyMemoryView_Check(given[1]) || !PyMemoryView_Check(given[2]) ||
+        !PyList_CheckExact(given[4]) || !PyList_CheckExact(given[5]) || !(PyList_Check(given[6]) || PyTuple_Check(given[6]))) {
+        PyErr_SetString(PyExc_TypeError, "a job takes sources, two memoryviews, a number and three lists");
+        return -1;
     }
-    const Py_buffer *words = PyMemoryView_GET_BUFFER(args[1]), *blank = PyMemoryView_GET_BUFFER(args[2]);
+    const Py_ssize_t n_sources = PyTuple_GET_SIZE(given[0]);
+    *homes = PyList_New(n_sources), *memories = PyList_New(n_sources);
+    int bad = !*homes || !*memories;
+    for (Py_ssize_t k = 0; !bad && k < n_sources; k++) {
+        PyObject *source = PyTuple_GET_ITEM(given[0], k), *home = NULL, *memory = NULL;
+        bad = PyTuple_GET_ITEM(source, S_LEDGER) == Py_None ? take_leaf(source, given[5], &home, &memory) : take_slab(source, &home, &memory);
+        PyList_SET_ITEM(*homes, k, home), PyList_SET_ITEM(*memories, k, memory);
+    }
+    const Py_buffer *words = PyMemoryView_GET_BUFFER(given[1]), *blank = PyMemoryView_GET_BUFFER(given[2]);
     if (!bad && words->len != blank->len) bad = (PyErr_SetString(PyExc_ValueError, "too many words"), 1);
     if (!bad) memcpy(words->buf, blank->buf, blank->len);
-    if (!bad && !put_words(args[1], PyLong_AsSsize_t(args[3]), memories, args[6], args[4])) both = PyTuple_Pack(2, homes, memories);
+    return bad || put_words(given[1], PyLong_AsSsize_t(given[3]), *memories, given[6], given[4]) ? -1 : 0;
+}
+
+/* take(sources, words, blank, start, codes, leaves, scalars): the homes and the memories of a job, whose words are filled */
+static PyObject *take(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n != 7) return PyErr_Format(PyExc_TypeError, "take takes 7 arguments");
+    PyObject *homes = NULL, *memories = NULL;
+    PyObject *both = take_all(args, &homes, &memories) ? NULL : PyTuple_Pack(2, homes, memories);
     Py_XDECREF(homes), Py_XDECREF(memories);
     return both;
 }
@@ -159,17 +169,22 @@ static PyObject *whole_table(PyObject *one, PyObject *homes, PyObject *memories)
     return table;
 }
 
-/* give(values, homes, memories): the tables of values in one array each, by number */
-static PyObject *give(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
-    if (n != 3 || !PyTuple_CheckExact(args[0]) || !PyList_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
-        return PyErr_Format(PyExc_TypeError, "give takes values and two lists");
+/* New: the tables of values in one array each, by number. */
+static PyObject *tables_of(PyObject *values, PyObject *homes, PyObject *memories) {
     PyObject *tables = PyDict_New();
-    for (Py_ssize_t k = 0; tables && k < PyTuple_GET_SIZE(args[0]); k++) {
-        PyObject *value = PyTuple_GET_ITEM(args[0], k), *table = whole_table(PyTuple_GET_ITEM(value, 1), args[1], args[2]);
+    for (Py_ssize_t k = 0; tables && k < PyTuple_GET_SIZE(values); k++) {
+        PyObject *value = PyTuple_GET_ITEM(values, k), *table = whole_table(PyTuple_GET_ITEM(value, 1), homes, memories);
         if (!table || PyDict_SetItem(tables, PyTuple_GET_ITEM(value, 0), table)) Py_CLEAR(tables);
         Py_XDECREF(table);
     }
     return tables;
+}
+
+/* give(values, homes, memories) */
+static PyObject *give(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n != 3 || !PyTuple_CheckExact(args[0]) || !PyList_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
+        return PyErr_Format(PyExc_TypeError, "give takes values and two lists");
+    return tables_of(args[0], args[1], args[2]);
 }
 
 /* install(Buffer, TileTable, ledgers) */
@@ -213,6 +228,23 @@ static PyObject *together(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     return PyLong_FromLongLong(found);
 }
 
+/* run(sources, words, blank, start, codes, leaves, scalars, values, job, team, n_others, over, slice_ns): take, have all of it
+   run, and give, in one call */
+static PyObject *run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n != 13 || !PyTuple_CheckExact(args[7])) return PyErr_Format(PyExc_TypeError, "run takes 13 arguments");
+    void *job = PyLong_AsVoidPtr(args[8]), *team = PyLong_AsVoidPtr(args[9]);
+    const int64_t n_others = PyLong_AsLongLong(args[10]), over = PyLong_AsLongLong(args[11]), slice_ns = PyLong_AsLongLong(args[12]);
+    PyObject *homes = NULL, *memories = NULL, *tables = NULL;
+    if (!PyErr_Occurred() && !take_all(args, &homes, &memories)) {
+        Py_BEGIN_ALLOW_THREADS
+        while ((n_others < 1 ? run_alone(job, over, slice_ns) : run_together(team, job, n_others, slice_ns)) != over);
+        Py_END_ALLOW_THREADS
+        tables = tables_of(args[7], homes, memories);
+    }
+    Py_XDECREF(homes), Py_XDECREF(memories);
+    return tables;
+}
+
 /* use(alone, together): their addresses */
 static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_ssize_t one, all;
@@ -225,7 +257,7 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {
     {"fill", FAST(fill)}, {"alone", FAST(alone)}, {"together", FAST(together)}, {"use", use, METH_VARARGS, NULL},
-    {"take", FAST(take)}, {"give", FAST(give)},   {"install", install, METH_VARARGS, NULL}, {NULL}};
+    {"take", FAST(take)}, {"give", FAST(give)},   {"run", FAST(run)},     {"install", install, METH_VARARGS, NULL}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_c_job", .m_size = -1, .m_methods = functions};
 
 PyMODINIT_FUNC PyInit__c_job(void) {

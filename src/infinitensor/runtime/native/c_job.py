@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infinitensor.config import config
 from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE
@@ -57,11 +57,20 @@ def call_directly(functions: Any) -> None:
         functions.alone, functions.together = _module.alone, _module.together
 
 
-def in_c(*given: Any) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """How memory is taken and words are filled for a job that is run again, and how its tables are
-    made; None without C. `given`: the classes of buffers and tables, and how slabs are taken in C.
-    """
+class InC(NamedTuple):
+    """What C does for a job that is run again."""
+
+    take: Callable[..., Any]
+    """Take memory and fill the words."""
+    give: Callable[..., Any]
+    """Make the tables of values in one array each."""
+    run: Callable[..., Any]
+    """Both, and run the job between."""
+
+
+def in_c(*given: Any) -> InC | None:
+    """None without C. `given`: the classes of buffers and tables, and how slabs are taken in C."""
     if _module is None or given[-1] is None:
         return None
     _module.install(*given)
-    return _module.take, _module.give
+    return InC(_module.take, _module.give, _module.run)

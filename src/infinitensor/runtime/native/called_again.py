@@ -135,6 +135,8 @@ class Again:
                 len(borders) - 1,
             )
         self._blank = self._job.words.copy().data
+        self._n_in_blank = 0
+        """The number of threads in those words."""
         self._devices = devices
         self._pace: Pace | None = None
         given = {("slot", slot): found for slot, found in program.slot_leaves.items()}
@@ -187,20 +189,71 @@ class Again:
     ) -> dict[int, TileTable] | None:
         """Take memory and run all tasks; None if there is too little."""
         called = self.called
+        n, is_timed = self._n_threads(team)
+        begun = perf_counter_ns() if is_timed else 0
         try:
-            if _in_c is None or events.hooks:
-                homes, memories = self._take(leaves)
-                self._words[:] = self._blank
-                called.fill(self._job, scalars, memories)
-            else:
-                given = (self._sources, self._words, self._blank, 8 * N_JOB, called.codes)
-                homes, memories = _in_c[0](*given, leaves, scalars)
+            tables = self._run_in_c(leaves, scalars, team, n) or self._run(leaves, scalars, team, n)
         except DeviceOutOfMemoryError:
             return None  # the other way takes it piece by piece, and says whose it is
-        self._call(team)
+        if is_timed and self._pace is not None:
+            self._pace.note(n, perf_counter_ns() - begun)
         # those who share it take longer for the same: the least says what it is
         most = called.work_ns + called.work_ns // FORGOTTEN + 1
         called.work_ns = min(self._words[WORK_NS], most)
+        return tables
+
+    def _n_threads(self, team: Team) -> tuple[int, bool]:
+        """How many threads are to run the job, and whether it is to be timed."""
+        most = min(team.n_workers, self.called.work_ns // SHARED_NS)
+        if most <= 1:
+            return 1, False
+        if self._pace is None:
+            self._pace = Pace(team.n_workers, most)
+        is_timed = self._pace.is_timed
+        return min(self._pace.n_threads(self.called.work_ns), most), is_timed
+
+    def _n_others(self, team: Team, n: int) -> int:
+        """How many threads join this one; the words that say so are written."""
+        if n != self._n_in_blank:
+            blank = self._blank
+            blank[N_THREADS], blank[N_THREADS + 1], blank[N_THREADS + 2] = n, *team.calls
+            self._n_in_blank = n
+        return (n if self._is_in_levels else min(n, self._levels.width)) - 1
+
+    def _run_in_c(
+        self, leaves: Sequence[TileTable], scalars: Sequence[Any], team: Team, n: int
+    ) -> dict[int, TileTable] | None:
+        """All in one call, where every value is in one array; None where that cannot be."""
+        if _in_c is None or events.hooks or self._pieces or self._apart:
+            return None
+        n_others = self._n_others(team, n)
+        handle = team.handle if n_others > 0 else 0
+        given = (self._sources, self._words, self._blank, 8 * N_JOB, self.called.codes)
+        job = (self._whole, self._job.at, handle, n_others, OVER, SLICE_NS)
+        c_functions()
+        found: dict[int, TileTable] = _in_c.run(*given, leaves, scalars, *job)
+        return found
+
+    def _run(
+        self, leaves: Sequence[TileTable], scalars: Sequence[Any], team: Team, n: int
+    ) -> dict[int, TileTable]:
+        """Step by step."""
+        called = self.called
+        n_others = self._n_others(team, n)
+        if _in_c is None or events.hooks:
+            homes, memories = self._take(leaves)
+            self._words[:] = self._blank
+            called.fill(self._job, scalars, memories)
+        else:
+            given = (self._sources, self._words, self._blank, 8 * N_JOB, called.codes)
+            homes, memories = _in_c.take(*given, leaves, scalars)
+        functions, at = c_functions(), self._job.at
+        if n_others < 1:
+            while functions.alone(at, OVER, SLICE_NS) != OVER:
+                pass
+        else:
+            while functions.together(team.handle, at, n_others, SLICE_NS) != OVER:
+                pass
         return self._tables(homes, memories)
 
     def _take(self, leaves: Sequence[TileTable]) -> tuple[list[Any], list[Any]]:
@@ -225,7 +278,7 @@ class Again:
         """What is held, once it is made."""
         tables: dict[int, TileTable] = {}
         if _in_c is not None:
-            tables = _in_c[1](self._whole, homes, memories)
+            tables = _in_c.give(self._whole, homes, memories)
         for value, held, at, shape, dtype in self._pieces:
             whole = memories[at]
             if not self._sources[at].is_given:
@@ -237,29 +290,6 @@ class Again:
             arrays = [devices[d].array(memories[at], shape, dtype) for at, d, shape in own]
             tables[value] = held.in_slots([homes[at] for at, _, _ in own], arrays, len(devices))
         return tables
-
-    def _call(self, team: Team) -> None:
-        """Run the job, in as many threads as are quickest."""
-        functions, at = c_functions(), self._job.at
-        most = min(team.n_workers, self.called.work_ns // SHARED_NS)
-        if most <= 1:
-            while functions.alone(at, OVER, SLICE_NS) != OVER:
-                pass
-            return
-        if self._pace is None:
-            self._pace = Pace(team.n_workers, most)
-        n = min(self._pace.n_threads(self.called.work_ns), most)
-        words = self._words
-        words[N_THREADS], words[N_THREADS + 1], words[N_THREADS + 2] = n, *team.calls
-        begun = perf_counter_ns()
-        n_others = (n if self._is_in_levels else min(n, self._levels.width)) - 1
-        if n_others < 1:
-            while functions.alone(at, OVER, SLICE_NS) != OVER:
-                pass
-        else:
-            while functions.together(team.handle, at, n_others, SLICE_NS) != OVER:
-                pass
-        self._pace.note(n, perf_counter_ns() - begun)
 
 
 def _source_of(

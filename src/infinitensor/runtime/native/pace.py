@@ -20,12 +20,14 @@ ALONE_NS = 500_000
 """Work of all threads up to which one alone is tried first."""
 MOST_PACED_NS = 50_000_000
 """Programs that take longer have all threads: to try fewer costs too much."""
+UNTIMED = 7
+"""Runs after each that is timed, once all near numbers are known: to look costs microseconds."""
 
 
 class Pace:
     """How long a program takes with 1, 2, 4 … threads, of late; `first` is where it begins."""
 
-    __slots__ = ("_best", "_most", "_ns", "_tried", "_tries", "_turn")
+    __slots__ = ("_best", "_most", "_ns", "_tried", "_tries", "_turn", "_untimed")
 
     def __init__(self, most: int, first: int) -> None:
         self._most = max(most, 1)
@@ -34,15 +36,26 @@ class Pace:
         self._tries = [0] * n
         self._best = self._tried = min(_level(max(first, 1)), n - 1)
         self._turn = 0
+        self._untimed = 0
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether how long the next run takes is to be noted."""
+        return not self._untimed
 
     def n_threads(self, work_ns: int = MOST_PACED_NS) -> int:
         """How many are to work the next time; all together took so long the last time."""
         self._turn += 1
         best = self._best
+        if self._untimed:
+            self._untimed -= 1
+            return min(1 << best, self._most)
         if self._ns[best] > MOST_PACED_NS:
             return self._most
         if self._tries[self._tried] >= TRIES:
             self._tried = self._next(work_ns)
+            if self._tried == best:
+                self._untimed = UNTIMED
         return min(1 << self._tried, self._most)
 
     def _next(self, work_ns: int) -> int:
@@ -54,7 +67,7 @@ class Pace:
             return 0
         if unknown:
             return unknown[0]
-        if near and self._turn % TRIED_AGAIN == 0:
+        if near and self._turn % TRIED_AGAIN <= UNTIMED:
             tried = near[self._turn // TRIED_AGAIN % len(near)]
             self._tries[tried] = self._ns[tried] = 0
             return tried

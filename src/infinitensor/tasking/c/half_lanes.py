@@ -4,6 +4,9 @@ Such conversions are of several elements, and compilers do not find them in a lo
 there a rounding is a dozen steps of arithmetic. So each line of a loop becomes one over `AT_ONCE`
 elements, in arrays that compilers keep in registers, and what is rounded, read or written as
 float16 is converted for all of them (`halves.h`). The bits are those of the loop one by one.
+
+What is left of a line is computed in the same way, in arrays of that length: element by element a
+row of 15 would take as long as one of 300.
 """
 
 from __future__ import annotations
@@ -102,3 +105,21 @@ def lines_of_lanes(lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         lanes.add(line)
     yield from lanes.lines
+
+
+def rest_of_lanes(lines: Sequence[str], kinds: dict[str, str]) -> Iterator[str]:
+    """The lines of lanes for fewer elements, from `i` to `m`, with copies of what `kinds` name: the
+    C types of the elements that pointers are to."""
+    text = "\n".join(lines)
+    names = [name for name in kinds if re.search(rf"\b{name}\b", text)]
+    yield "const size_t rest = (size_t)(m - i);"
+    for name in names:
+        text = re.sub(rf"\b{name} \+ i\b", f"rest_{name}", text)
+        text = re.sub(rf"\b{name}\[i \+ w\]", f"rest_{name}[w]", text)
+        yield f"{kinds[name]} rest_{name}[{AT_ONCE}] = {{0}};"
+        if name[0] != "o":
+            yield f"memcpy(rest_{name}, {name} + i, rest * sizeof *{name});"
+    yield from text.split("\n")
+    for name in names:
+        if name[0] != "v":
+            yield f"memcpy({name} + i, rest_{name}, rest * sizeof *{name});"

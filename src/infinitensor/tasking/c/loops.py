@@ -35,7 +35,7 @@ from infinitensor.tasking.c.fold_loops import (
     end_lines,
     states,
 )
-from infinitensor.tasking.c.half_lanes import AT_ONCE, converts, lines_of_lanes
+from infinitensor.tasking.c.half_lanes import AT_ONCE, converts, lines_of_lanes, rest_of_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -192,10 +192,15 @@ class _Body:
                     self.values[use].read_in.add(value.loop - value.called)
 
     def loop_lines(
-        self, loop: int, last: Sequence[str], sums: Sequence[tuple[str, str, str]] = ()
+        self,
+        loop: int,
+        last: Sequence[str],
+        sums: Sequence[tuple[str, str, str]],
+        kinds: dict[str, str],
     ) -> Iterator[str]:
         """One loop over a block, and the functions that run behind it; `sums` are (name, type,
-        value) of what is added up on the way."""
+        value) of what is added up on the way, `kinds` the C types of what is read and written
+        element by element, by the names of the pointers."""
         if loop == 0:
             for (text, kind), name in self.inverses.items():
                 yield f"const inverse_{kind} {name} = inverse_of_{kind}({text});"
@@ -219,9 +224,9 @@ class _Body:
                 lines.append(f"block_{value.name}[i] = {value.name};")
         lines += last
         if sums:
-            yield from _in_lanes(lines, sums)
+            yield from _in_lanes(lines, sums, kinds)
         elif here or last:
-            yield from _one_by_one(lines)
+            yield from _one_by_one(lines, kinds)
         for value in self.values.values():
             if value.called and value.loop == loop + 1:
                 text = re.sub(r"\bx(\d+)\b", r"v\1", value.text)
@@ -239,32 +244,43 @@ class _Body:
         return not self.inputs[k].scalar and not self.inputs[k].row
 
 
-def _one_by_one(lines: Sequence[str]) -> Iterator[str]:
+def _one_by_one(lines: Sequence[str], kinds: dict[str, str]) -> Iterator[str]:
     """A loop over the elements of a block; with float16 some at a time, where they are converted
     so."""
-    if converts(lines):
-        yield "{ int64_t i = 0;"
-        yield "#ifdef CONVERTS_HALVES"
-        yield f"for (; i + {AT_ONCE} <= m; i += {AT_ONCE}) {{"
-        yield from ("  " + line for line in lines_of_lanes(lines))
-        yield "}"
-        yield "#endif"
-        yield "#pragma GCC ivdep"
-        yield "for (; i < m; ++i) {"
-    else:
+    if not converts(lines):
         yield "#pragma GCC ivdep"
         yield "for (int64_t i = 0; i < m; ++i) {"
+        yield from ("  " + line for line in lines)
+        yield "}"
+        return
+    in_lanes = list(lines_of_lanes(lines))
+    yield "{ int64_t i = 0;"
+    yield "#ifdef CONVERTS_HALVES"
+    yield f"for (; i + {AT_ONCE} <= m; i += {AT_ONCE}) {{"
+    yield from ("  " + line for line in in_lanes)
+    yield "}"
+    yield "if (i < m) {"
+    yield from ("  " + line for line in rest_of_lanes(in_lanes, kinds))
+    yield "}"
+    yield "#else"
+    yield "#pragma GCC ivdep"
+    yield "for (; i < m; ++i) {"
     yield from ("  " + line for line in lines)
-    yield "} }" if converts(lines) else "}"
+    yield "}"
+    yield "#endif"
+    yield "}"
 
 
-def _in_lanes(lines: Sequence[str], sums: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+def _in_lanes(
+    lines: Sequence[str], sums: Sequence[tuple[str, str, str]], kinds: dict[str, str]
+) -> Iterator[str]:
     """A loop whose sums stay in registers: an element is added to the lane of its index, whatever
     else is summed. Where halves are converted, what is added is in a block: of steps as long as
     theirs compilers make no vectors in such a loop."""
     if any(_HALVES.search(line) for line in lines):
         yield from (f"{kind} {name}_of[BLOCK];" for name, kind, _ in sums)
-        yield from _one_by_one([*lines, *(f"{name}_of[i] = {value};" for name, _, value in sums)])
+        added = [f"{name}_of[i] = {value};" for name, _, value in sums]
+        yield from _one_by_one([*lines, *added], kinds)
         lines, sums = [], [(name, kind, f"{name}_of[i]") for name, kind, _ in sums]
     added = [f"{name}s[w % LANES({kind})] += {value};" for name, kind, value in sums]
     yield from (f"{kind} {name}s[LANES({kind})] = {{0}};" for name, kind, _ in sums)
@@ -322,6 +338,14 @@ class Source:
         """Folds of values block by block, after they are computed."""
         both = zip(self.folded, self.folds, strict=True)
         return [name for name, fold in both if fold.looks_back]
+
+    def pointers(self) -> dict[str, str]:
+        """What the elements of a line are read from and written to: names, and the C types."""
+        kinds = {f"v{k}": stored_type(self.inputs[k].dtype) for k in self.moving}
+        kinds |= {f"o{j}": stored_type(dtype) for j, _, dtype in self.outs}
+        for j, fold in enumerate(self.folds):
+            kinds |= {f"r{j}": stored_type(fold.written), f"r{j}m": c_type(fold.dtype)}
+        return kinds
 
     def fold_value(self, j: int, fold: Fold) -> str:
         """The name of what is reduced: a value, or an operand as it is."""
@@ -500,7 +524,8 @@ class Source:
         sums = [(total, kind, value) for (value, kind), total in totals.items()]
         for loop in range(self.body.n_loops):
             is_last = loop == self.body.n_loops - 1
-            yield from self.body.loop_lines(loop, last if is_last else [], sums if is_last else [])
+            ends = (last, sums) if is_last else ([], [])
+            yield from self.body.loop_lines(loop, *ends, self.pointers())
         for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True)):
             if fold.along:
                 block = f"v{value[1:]}" if is_input(value) else f"block_{value}"

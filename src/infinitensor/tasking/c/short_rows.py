@@ -65,7 +65,8 @@ class _Short(Source):
             yield f"{name} *o{j} = into_{name}(out{j}, {_rows_at(at)});"
             last.append(f"o{j}[i] = {store_text(value, dtype)};")
         for loop in range(self.body.n_loops):
-            yield from self.body.loop_lines(loop, last if loop == self.body.n_loops - 1 else [])
+            ends = last if loop == self.body.n_loops - 1 else []
+            yield from self.body.loop_lines(loop, ends, [], self.pointers())
         for value, fold, at in zip(self.folded, self.folds, self.fold_at, strict=True):
             block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
             yield from _reduce_rows(fold, block, at)

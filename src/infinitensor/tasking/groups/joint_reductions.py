@@ -68,11 +68,11 @@ def find_passes(lowering: Lowering, taken: Container[int]) -> dict[int, list[int
             key = (node.operands, node.shapes, plan.cuts, plan.devices.tobytes())
             found.setdefault((*key, plan.space.contracted), []).append(g)
     if lowering.kind == "cpu":  # one alone is a call of C, which starts sooner than NumPy's
-        return _joined(lowering, {several[0]: several for several in found.values()}, taken)
+        return _join_chains(lowering, {several[0]: several for several in found.values()}, taken)
     return {several[0]: several for several in found.values() if len(several) > 1}
 
 
-def _joined(
+def _join_chains(
     lowering: Lowering, passes: dict[int, list[int]], taken: Container[int]
 ) -> dict[int, list[int]]:
     """Passes, and with them groups that end with a reduction of what their steps make, where one
@@ -85,7 +85,7 @@ def _joined(
             continue
         first = next((f for f in joined if _may_follow(lowering, joined[f], seen[f], g)), g)
         joined.setdefault(first, []).extend(several)
-        seen[first] = seen.get(first, frozenset()) | _read(lowering, g) | _made(lowering, g)
+        seen[first] = seen.get(first, frozenset()) | _read(lowering, g) | _values_of(lowering, g)
     return {f: several for f, several in joined.items() if len(several) > 1 or f in passes}
 
 
@@ -107,7 +107,7 @@ def _may_follow(lowering: Lowering, several: list[int], seen: frozenset[int], g:
     n_nodes = sum(len(groups[k].nodes) for k in (*several, g))
     if not len(several) + 1 < n_nodes <= MOST_JOINED_NODES:
         return False
-    reads = _read(lowering, g) - _made(lowering, g)
+    reads = _read(lowering, g) - _values_of(lowering, g)
     if (
         not reads
         or not reads <= seen
@@ -126,7 +126,7 @@ def _may_follow(lowering: Lowering, several: list[int], seen: frozenset[int], g:
     shape = first.shapes[0]
     if shape != last.shapes[0] or reduced_axes(first) != reduced_axes(last):
         return False
-    made = _made(lowering, *several)
+    made = _values_of(lowering, *several)
     operands = [
         (graph.nodes[n].operands[i], graph.nodes[n].shapes[i])
         for n, i in group_inputs(graph, groups[g])
@@ -144,7 +144,7 @@ def _read(lowering: Lowering, g: int) -> frozenset[int]:
     return frozenset(o.value for node in nodes for o in node.operands if o.value >= 0)
 
 
-def _made(lowering: Lowering, *several: int) -> frozenset[int]:
+def _values_of(lowering: Lowering, *several: int) -> frozenset[int]:
     """The values that the steps of groups make."""
     groups, nodes = lowering.plan.analysed.groups, lowering.graph.nodes
     return frozenset(nodes[n].outs[0] for g in several for n in groups[g].nodes[:-1])
@@ -189,7 +189,7 @@ def lower_pass(lowering: Lowering, several: list[int]) -> bool:
     nodes = [plan.space.last for plan in plans]
     plan = next((p for p in plans if p.leaves), plans[0])  # one that rounds says where
     has_parts = _is_cut(plan) or _are_ended_in_c(lowering, nodes, plan)
-    inside = _made(lowering, *several)
+    inside = _values_of(lowering, *several)
     group = Group(tuple(n for g in several for n in lowering.plan.analysed.groups[g].nodes))
     beside = [
         out for own in plans for out in own.space.outs if _is_seen(lowering, group, inside, out[0])

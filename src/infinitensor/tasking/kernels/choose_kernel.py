@@ -121,11 +121,12 @@ def fused_kernel(
     n_extra = len(plan.space.outs) - sum(len(node.outs) for node in ends)
     last = plan.space.last.call.form
     boxes = piece_boxes(plan.cuts, last.inputs[0] if ends else last.outputs[0], ())
-    n_registers = _give_registers(steps, [k for where, k in final_source if where == "step"])
+    n_registers = _give_registers(steps, {k for where, k in final_source if where == "step"})
     on_cpu = target.kind == "cpu"
     torch = None if on_cpu else __import__("torch")
 
     needs_box = bool(ends) or any(step.located for step in steps)
+    ends_of = _ends_of(finals, final_source, n_made, n_extra)
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         made: list[Any] = []
@@ -134,7 +135,9 @@ def fused_kernel(
             shape = tuple(hi - lo for lo, hi in box)
         else:
             box, shape = (), outs[-1].shape
-        for step in steps:
+        for final, (of, results) in ends_of.get(None, ()):
+            final(ins[of], outs[results], i)
+        for number, step in enumerate(steps):
             args = [ins[k] if where == "in" else made[k] for where, k in step.sources]
             if step.out >= 0:
                 target = outs[step.out]
@@ -144,10 +147,8 @@ def fused_kernel(
                 target = scratch(step.register, shape, step.dtype)
             step.run(args, [target], At((box,), ()) if step.located else None)
             made.append(target)
-        results = outs[n_extra:]
-        for final, (where, k), n in zip(finals, final_source, n_made, strict=True):
-            final(ins[k] if where == "in" else made[k], results[:n], i)
-            results = results[n:]
+            for final, (_, results) in ends_of.get(number, ()):
+                final(target, outs[results], i)
 
     worth = is_worth_compiling(plan, sum(work_of(step.node) for step in steps), n_alike)
     beside = may_become_worth(steps, plan.space.last, target)
@@ -639,15 +640,27 @@ def reduce_kernel(node: Node, plan: GroupPlan, device_kind: str, parts_out: bool
     return run
 
 
-def _give_registers(steps: list[Step], stay: Sequence[int]) -> int:
-    """Scratch registers by liveness; two steps share one when the first is dead by then. What
-    reductions read of stays to the end."""
-    last_use = {}
+def _ends_of(
+    finals: Sequence[Any], sources: Sequence[tuple[str, int]], n_made: Sequence[int], first: int
+) -> dict[int | None, list[tuple[Any, tuple[int, slice]]]]:
+    """Reductions by the step that they are of (None: of an operand, whose number comes with them),
+    each with the places of its outputs: from the first one on, in order."""
+    found: dict[int | None, list[tuple[Any, tuple[int, slice]]]] = {}
+    for final, (where, k), n in zip(finals, sources, n_made, strict=True):
+        of = (final, (k, slice(first, first + n)))
+        found.setdefault(k if where == "step" else None, []).append(of)
+        first += n
+    return found
+
+
+def _give_registers(steps: list[Step], reduced: set[int]) -> int:
+    """Scratch registers by liveness; two steps share one when the first is dead by then. Those that
+    are reduced are so at once."""
+    last_use = {k: k for k in reduced}
     for i, step in enumerate(steps):
         for where, k in step.sources:
             if where == "step":
                 last_use[k] = i
-    last_use |= dict.fromkeys(stay, len(steps))
     free: list[int] = []
     n = 0
     for i, step in enumerate(steps):
@@ -657,8 +670,8 @@ def _give_registers(steps: list[Step], stay: Sequence[int]) -> int:
             else:
                 step.register = n
                 n += 1
-        for k in {k for where, k in step.sources if where == "step"}:
-            if last_use[k] == i and steps[k].register >= 0:
+        for k in {i, *(k for where, k in step.sources if where == "step")}:
+            if last_use.get(k) == i and steps[k].register >= 0:
                 free.append(steps[k].register)
     return n
 
