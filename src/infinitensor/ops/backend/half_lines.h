@@ -1,29 +1,61 @@
 /* Lines of numbers of 16 bits as floats, and back: `step` bytes from one to the next. */
 enum { AS_THEY_ARE, FLOAT16, BFLOAT16 };
-#ifdef CONVERTS_HALVES
-#define READ_MANY for (; n >= HALVES_AT_ONCE; n -= HALVES_AT_ONCE, from += 2 * HALVES_AT_ONCE, to += HALVES_AT_ONCE) read_halves((const float16 *)from, to)
-#define WRITE_MANY for (; n >= HALVES_AT_ONCE; n -= HALVES_AT_ONCE, from += HALVES_AT_ONCE, to += 2 * HALVES_AT_ONCE) write_halves(from, (float16 *)to)
-#else
-#define READ_MANY
-#define WRITE_MANY
-#endif
-#define LINES_OF(T, READ_MANY, WRITE_MANY)                                                         \
+enum { SOME_HALVES = 64 }; /* that are apart, and cast together */
+#define IN_LINES(T)                                                                                \
+  static void widen_line_##T(const T *restrict from, float *restrict to, int64_t n) {              \
+    for (int64_t i = 0; i < n; ++i) to[i] = read_##T(from[i]);                                     \
+  }                                                                                                \
+  static void round_line_##T(const float *restrict from, T *restrict to, int64_t n) {              \
+    for (int64_t i = 0; i < n; ++i) to[i] = written_##T(rounded_##T(from[i]));                     \
+  }
+#define APART(T)                                                                                   \
   static void widen_##T(const char *restrict from, int64_t step, float *restrict to, int64_t n) {  \
-    if (step == sizeof(T)) {                                                                       \
-      READ_MANY;                                                                                   \
-      for (int64_t i = 0; i < n; ++i) to[i] = read_##T(((const T *)from)[i]);                      \
-    } else                                                                                         \
-      for (int64_t i = 0; i < n; ++i) to[i] = read_##T(*(const T *)(from + i * step));             \
+    if (step == sizeof(T))                                                                         \
+      widen_line_##T((const T *)from, to, n);                                                      \
+    else                                                                                           \
+      for (int64_t i = 0; i < n; i += SOME_HALVES) {                                               \
+        const int64_t m = n - i < SOME_HALVES ? n - i : SOME_HALVES;                               \
+        T line[SOME_HALVES];                                                                       \
+        for (int64_t w = 0; w < m; ++w) line[w] = *(const T *)(from + (i + w) * step);             \
+        widen_line_##T(line, to + i, m);                                                           \
+      }                                                                                            \
   }                                                                                                \
   static void round_##T(const float *restrict from, char *restrict to, int64_t step, int64_t n) {  \
-    if (step == sizeof(T)) {                                                                       \
-      WRITE_MANY;                                                                                  \
-      for (int64_t i = 0; i < n; ++i) ((T *)to)[i] = written_##T(rounded_##T(from[i]));            \
-    } else                                                                                         \
-      for (int64_t i = 0; i < n; ++i) *(T *)(to + i * step) = written_##T(rounded_##T(from[i]));   \
+    if (step == sizeof(T))                                                                         \
+      round_line_##T(from, (T *)to, n);                                                            \
+    else                                                                                           \
+      for (int64_t i = 0; i < n; i += SOME_HALVES) {                                               \
+        const int64_t m = n - i < SOME_HALVES ? n - i : SOME_HALVES;                               \
+        T line[SOME_HALVES];                                                                       \
+        round_line_##T(from + i, line, m);                                                         \
+        for (int64_t w = 0; w < m; ++w) *(T *)(to + (i + w) * step) = line[w];                     \
+      }                                                                                            \
   }
-LINES_OF(float16, READ_MANY, WRITE_MANY)
-LINES_OF(bfloat16, , )
+#ifdef CONVERTS_HALVES /* some at once; what is left of a line as well */
+static void widen_line_float16(const float16 *restrict from, float *restrict to, int64_t n) {
+  for (; n >= HALVES_AT_ONCE; n -= HALVES_AT_ONCE, from += HALVES_AT_ONCE, to += HALVES_AT_ONCE) read_halves(from, to);
+  float16 halves[HALVES_AT_ONCE] = {0};
+  float floats[HALVES_AT_ONCE];
+  if (n <= 0) return;
+  memcpy(halves, from, (size_t)n * sizeof *from);
+  read_halves(halves, floats);
+  memcpy(to, floats, (size_t)n * sizeof *to);
+}
+static void round_line_float16(const float *restrict from, float16 *restrict to, int64_t n) {
+  for (; n >= HALVES_AT_ONCE; n -= HALVES_AT_ONCE, from += HALVES_AT_ONCE, to += HALVES_AT_ONCE) write_halves(from, to);
+  float floats[HALVES_AT_ONCE] = {0};
+  float16 halves[HALVES_AT_ONCE];
+  if (n <= 0) return;
+  memcpy(floats, from, (size_t)n * sizeof *from);
+  write_halves(floats, halves);
+  memcpy(to, halves, (size_t)n * sizeof *to);
+}
+#else
+IN_LINES(float16)
+#endif
+IN_LINES(bfloat16)
+APART(float16)
+APART(bfloat16)
 
 static void widen(int64_t kind, const char *from, int64_t step, float *to, int64_t n) {
   (kind == FLOAT16 ? widen_float16 : widen_bfloat16)(from, step, to, n);

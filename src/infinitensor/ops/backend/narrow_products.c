@@ -236,12 +236,18 @@ static void pack_halves(int64_t kind, float *to, const char *from, const Panel *
       widen(kind, from, p->column, to + k * p->wide, p->columns);
       for (int64_t i = p->columns; i < p->wide; ++i) to[k * p->wide + i] = 0;
     }
-  else
-    for (int64_t i = 0; i < p->wide; ++i, from += p->column) {
-      float line[CHUNK] = {0};
-      if (i < p->columns) widen(kind, from, p->row, line, p->k);
-      for (int64_t k = 0; k < p->k; ++k) to[k * p->wide + i] = line[k];
+  else {
+    float lines[8 * CHUNK]; /* columns that are behind each other are cast together */
+    const int64_t n_joined = p->column == p->k * p->row ? 8 * CHUNK / p->k : 1;
+    for (int64_t i = 0, n; i < p->columns; i += n, from += n * p->column) {
+      n = least(n_joined, p->columns - i);
+      widen(kind, from, p->row, lines, n * p->k);
+      for (int64_t k = 0; k < p->k; ++k)
+        for (int64_t c = 0; c < n; ++c) to[k * p->wide + i + c] = lines[c * p->k + k];
     }
+    for (int64_t k = 0; k < p->k; ++k)
+      for (int64_t i = p->columns; i < p->wide; ++i) to[k * p->wide + i] = 0;
+  }
 }
 
 /* Where a panel of the right matrix is once it is packed; is_new: it was not before. */
@@ -303,7 +309,9 @@ static void widen_left(const Narrow *p, Part *part) {
   const int is_transposed = p->left_row == sizeof(float16) && p->left_column != sizeof(float16);
   const int64_t n_lines = is_transposed ? part->deep : part->rows, length = is_transposed ? part->rows : part->deep;
   const int64_t line = is_transposed ? p->left_column : p->left_row, step = is_transposed ? p->left_row : p->left_column;
-  for (int64_t i = 0; i < n_lines; ++i) widen(p->left_halves, part->left + i * line, step, left_floats + i * length, length);
+  const int64_t n_joined = line == length * step ? n_lines : 1; /* lines behind each other are one */
+  for (int64_t i = 0; i < n_lines; i += n_joined)
+    widen(p->left_halves, part->left + i * line, step, left_floats + i * length, n_joined * length);
   part->left = (const char *)left_floats;
   part->left_row = sizeof(float) * (is_transposed ? 1 : length);
   part->left_column = sizeof(float) * (is_transposed ? length : 1);
@@ -326,8 +334,9 @@ static void multiply_halves(const Way *w) {
         if (p->left_halves) widen_left(p, &part);
         multiply_part(w, &part, part.row == 0 || p->k > CHUNK);
       }
-      for (int64_t i = 0; p->out_halves && i < part.rows; ++i)
-        round_to(p->out_halves, out_floats + i * part.columns, out + i * p->out_row, p->out_column, part.columns);
+      const int64_t n_joined = p->out_row == part.columns * p->out_column ? part.rows : 1;
+      for (int64_t i = 0; p->out_halves && i < part.rows; i += n_joined)
+        round_to(p->out_halves, out_floats + i * part.columns, out + i * p->out_row, p->out_column, n_joined * part.columns);
     }
 }
 
@@ -350,10 +359,10 @@ static int64_t size_of(const Kind *kind, int64_t halves) { return halves ? (int6
 static int has_columns(const Kind *kind, const Narrow *p) { return p->right_column == size_of(kind, p->right_halves) || p->columns == 1; }
 static int has_rows(const Kind *kind, const Narrow *p) { return p->left_row == size_of(kind, p->left_halves) || p->rows == 1; }
 
-/* Whether vectors along the rows take less time than along the columns: these do not follow each other and are many to
-   be packed for few rows, or they do not fill a vector. */
+/* Whether vectors along the rows take less time than along the columns: these do not follow each other and are more to
+   be packed than is stored apart, or they do not fill a vector. */
 static int is_along_rows(const Kind *kind, const Narrow *p) {
-  if (!has_columns(kind, p)) return has_rows(kind, p) || (p->rows <= 2 * LOW && p->columns > p->rows);
+  if (!has_columns(kind, p)) return has_rows(kind, p) || (p->rows <= 2 * LOW && least(p->columns, p->k) > p->rows);
   return has_rows(kind, p) && p->columns < kind->width && p->rows >= 2 * p->columns;
 }
 
