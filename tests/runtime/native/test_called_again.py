@@ -151,6 +151,10 @@ def test_where_there_is_too_little_memory_a_run_says_so(
         np.testing.assert_array_equal(y.numpy(), np.arange(30.0) * 2 + 1)
 
 
+def step_by_step(*args: Any) -> None:
+    """What a job is not done by in one call of C."""
+
+
 def test_ctrl_c_is_heard_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     functions = c_functions()
 
@@ -169,6 +173,7 @@ def test_ctrl_c_is_heard_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> Non
         y = x * 2 + 1
         with monkeypatch.context() as pressed:
             pressed.setattr(called_again, "c_functions", lambda: Interrupted)
+            pressed.setattr(called_again.Again, "_run_in_c", step_by_step)
             with pytest.raises(KeyboardInterrupt):
                 it.compute(y)
         before = it.stats()["tasks"]
@@ -247,6 +252,7 @@ def test_no_more_threads_are_asked_than_there_is_work_or_where_tasks_are_not_cut
             return int(functions.together(handle, at, n_others, slice_ns))
 
     monkeypatch.setattr(called_again, "c_functions", lambda: Noted)
+    monkeypatch.setattr(called_again.Again, "_run_in_c", step_by_step)
     monkeypatch.setattr(called_again, "Pace", Most)
     monkeypatch.setattr(called_again, "MOST_IN_LEVELS", in_levels)
     for each_ns, most in [(1, 15), (1 << 40, 0)]:
@@ -267,6 +273,8 @@ def test_no_more_threads_are_asked_than_there_is_work_or_where_tasks_are_not_cut
 
 class Most:
     """A pace of all threads, always."""
+
+    is_timed = True
 
     def __init__(self, most: int, first: int) -> None:
         self.most = most

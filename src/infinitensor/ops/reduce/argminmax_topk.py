@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import int64
+from infinitensor.dtypes import HALVES, int64
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import dtype_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 def _arg_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     copies = int(ins[0].dtype.itemsize) + {"b": 8, "u": 8, "c": 48}.get(ins[0].dtype.kind, 0)
+    copies += 4 if ins[0].dtype in HALVES else 0
     return copies * ins[0].n_elements + 96 * outs[0].n_elements
 
 
@@ -79,6 +80,9 @@ def _arg_kernel(
     """(best value, its index): along the one axis, or in C order over all of them."""
     box = at.inputs[0]
     assert box is not None
+    if xp is np and x.dtype in HALVES:  # NumPy compares them one by one
+        value, where = _arg_kernel(xp, x.astype(np.float32), axes, at, shape, largest)
+        return value.astype(x.dtype), where
     if xp is np and len(axes) == 1 and axes[0] < x.ndim - 1:
         in_rows = _best_rows(x, axes[0], largest)
         if in_rows is not None:

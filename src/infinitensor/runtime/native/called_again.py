@@ -192,7 +192,9 @@ class Again:
         n, is_timed = self._n_threads(team)
         begun = perf_counter_ns() if is_timed else 0
         try:
-            tables = self._run_in_c(leaves, scalars, team, n) or self._run(leaves, scalars, team, n)
+            tables = self._run_in_c(leaves, scalars, team, n)
+            if tables is None:
+                tables = self._run(leaves, scalars, team, n)
         except DeviceOutOfMemoryError:
             return None  # the other way takes it piece by piece, and says whose it is
         if is_timed and self._pace is not None:
