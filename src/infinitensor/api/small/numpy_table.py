@@ -80,12 +80,14 @@ def dot_fits(a: Any, b: Any) -> bool:
 
 ONE_CORE = 1 << 18
 """Multiplications of a product of matrices up to which NumPy's library keeps to one core."""
+LEAST_OF_OURS = 1 << 12
+"""Multiplications of floats from which ours takes less time than NumPy's, as in `small_calls.c`."""
 ONE_CORE_DOT = 10_000
-"""Likewise of two vectors."""
+"""Of two vectors, up to which NumPy's library keeps to one core."""
 
 
 def product(a: Any, b: Any) -> Any:
-    """A @ b as `matmul`: by our library where NumPy's would use all cores.
+    """A @ b as `matmul`: by our library where NumPy's takes longer or would use all cores.
 
     Its threads go on looking for work for 20 to 30 ms, on cores that our workers need. Products of
     halves, which it has none for, are ours all.
@@ -93,7 +95,9 @@ def product(a: Any, b: Any) -> Any:
     are_halves = a.dtype == b.dtype == float16
     if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]:
         shape = (a.shape[0], b.shape[1])
-        if are_halves or shape[0] * shape[1] * a.shape[1] > ONE_CORE:
+        are_floats = a.dtype == b.dtype and a.dtype.char in "fd"
+        n = shape[0] * shape[1] * a.shape[1]
+        if are_halves or n > ONE_CORE or (are_floats and n >= LEAST_OF_OURS):
             out = np.empty(shape, a.dtype)
             if blas.multiply(a, b, out):
                 return out
