@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def _arg_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     copies = int(ins[0].dtype.itemsize) + {"b": 8, "u": 8, "c": 48}.get(ins[0].dtype.kind, 0)
-    copies += 4 if ins[0].dtype in HALVES else 0
+    copies += 6 if ins[0].dtype in HALVES else 0  # they become floats, which may be copied
     return copies * ins[0].n_elements + 96 * outs[0].n_elements
 
 
