@@ -23,21 +23,28 @@ static void *small_block(char *whole, size_t size) {
     return whole ? begin_block(whole + sizeof(Before), size, NULL) : NULL;
 }
 
-static void *large_block(void *whole, size_t size) {
+#ifdef __SANITIZE_ADDRESS__
+/* Nothing is behind the block: a check of memory sees who writes there. (Blocks that the system aligns are not found again by
+   the next of their size once they are free: memory grows.) */
+static void *lines_of(size_t size, int are_zeros) {
+    void *whole;
+    if (posix_memalign(&whole, LINE, LINE + size)) return NULL;
+    if (are_zeros) memset(whole, 0, LINE + size);
+    return begin_block((char *)whole + LINE, size, whole);
+}
+#else
+static void *lines_of(size_t size, int are_zeros) {
+    const size_t with_space = size + LINE + sizeof(Before);
+    void *const whole = are_zeros ? calloc(1, with_space) : malloc(with_space);
     const uintptr_t first = (uintptr_t)whole + sizeof(Before) + LINE - 1;
     return whole ? begin_block((char *)(first - first % LINE), size, whole) : NULL;
 }
-
-/* Nothing is behind the block that is not the system's: a check of memory sees who writes there. */
-static void *whole_lines(size_t size) {
-    void *whole;
-    return posix_memalign(&whole, LINE, LINE + size) ? NULL : begin_block((char *)whole + LINE, size, whole);
-}
+#endif
 
 static void *allocate(void *Py_UNUSED(context), size_t size) {
     if (is_too_large(size)) return NULL;
     if (size < LEAST_ALIGNED) return small_block(numpys.malloc(numpys.ctx, size + sizeof(Before)), size);
-    return whole_lines(size);
+    return lines_of(size, 0);
 }
 
 static void *allocate_zeros(void *Py_UNUSED(context), size_t n, size_t each) {
@@ -45,12 +52,7 @@ static void *allocate_zeros(void *Py_UNUSED(context), size_t n, size_t each) {
     const size_t size = n * each;
     if (is_too_large(size)) return NULL;
     if (size < LEAST_ALIGNED) return small_block(numpys.calloc(numpys.ctx, 1, size + sizeof(Before)), size);
-#ifdef __SANITIZE_ADDRESS__
-    void *const made = whole_lines(size);
-    return made ? memset(made, 0, size) : NULL;
-#else
-    return large_block(calloc(1, size + LINE + sizeof(Before)), size); /* pages that are zeros already */
-#endif
+    return lines_of(size, 1);
 }
 
 static void release(void *Py_UNUSED(context), void *at, size_t Py_UNUSED(size)) {
