@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from tests.audit import Audit
 from tests.ir.sessions import strict
+from tests.reliability.sampling import sample
 
 import infinitensor as it
 from infinitensor.config import config
@@ -51,6 +52,23 @@ def pytest_configure(config: pytest.Config) -> None:
     """Where no test is for a GPU, torch and Triton see none either."""
     if "not gpu" in (config.option.markexpr or ""):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test that is marked `sampled(n)`, n of its cases are run; all where all of it is."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out: set[pytest.Item] = set()
+    for name, every in cases.items():
+        mark = every[0].get_closest_marker("sampled")
+        assert mark is not None
+        left_out |= set(every) - set(sample(every, mark.args[0], name))
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True)

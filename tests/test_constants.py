@@ -55,6 +55,7 @@ def fields(file: str, name: str) -> list[str]:
         ("api/small/small_folds.h", "LEAST_ROW", fold_order.LEAST_ROW),
         ("api/small/host_values.h", "ONE_CORE", numpy_table.ONE_CORE),
         ("api/small/host_values.h", "ONE_CORE_DOT", numpy_table.ONE_CORE_DOT),
+        ("api/small/small_calls.c", "LEAST_OF_OURS", numpy_table.LEAST_OF_OURS),
         ("ops/backend/look.c", "LEFT", c_loops.LEFT),
         ("ops/points/pairs.c", "LEAF", 32),  # `scratch_of` in pairs_c.py
         ("ops/points/prim.c", "LEAF", 32),

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.made_once import made_once
 from tests.reliability import child
 from tools.check_wheel import WheelError, check_contents, check_import, machine_of
 
@@ -62,10 +63,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the source with what was built; warnings were errors."""
     if native.compiler() is None:
         pytest.skip("no C compiler here")
-    folder = tmp_path_factory.mktemp("built")
-    files = build(folder, CFLAGS="-Werror")
-    assert len(files) == len(FILES)
-    return folder
+
+    def make(folder: Path) -> None:
+        assert len(build(folder, CFLAGS="-Werror")) == len(FILES)
+
+    return made_once(tmp_path_factory, "built", make)
 
 
 def test_an_import_compiles_nothing_where_all_was_built(built: Path, tmp_path: Path) -> None:
@@ -147,12 +149,14 @@ def test_python_finds_no_library_as_a_module(built: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(built: Path) -> Path:
+def wheel(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of the copy."""
+    folder = tmp_path_factory.mktemp("wheel") / "copy"
+    shutil.copytree(built, folder)
     line = [sys.executable, "setup.py", "-q", "bdist_wheel"]
-    done = subprocess.run(line, cwd=built, capture_output=True, text=True, check=False)
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (made,) = (built / "dist").glob("*.whl")
+    (made,) = (folder / "dist").glob("*.whl")
     return made
 
 

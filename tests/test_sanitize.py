@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 import time
-from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.made_once import made_once
 from tools.cases import drawn
 from tools.sanitize import CHECKS, REPORT, TESTS, NotHereError, files, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DAY = int(time.time()) // 86400
 SEED = int(os.environ.get("INFINITENSOR_TEST_SEED") or DAY * 1000)
@@ -109,31 +113,37 @@ REPORTS = {
 }
 
 
-@cache
-def said_under(check: str) -> dict[str, str]:
+@pytest.fixture
+def said(check: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What a process says of each error that is planted."""
-    try:
+
+    def make(folder: Path) -> None:
         _, said = run(CHECKS[check], ["-c", SCRIPT])
+        (folder / "said").write_text(said, "utf-8")
+
+    try:
+        folder = made_once(tmp_path_factory, f"sanitized {check}", make)
     except NotHereError as error:
         pytest.skip(str(error))
-    parts = [part.partition("\n") for part in said.split("name: ")[1:]]
-    return {name: rest for name, _, rest in parts}
+    parts = (folder / "said").read_text("utf-8").split("name: ")[1:]
+    return {name: rest for name, _, rest in (part.partition("\n") for part in parts)}
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("check", "name"), [(c, n) for c in REPORTS for n in REPORTS[c]])
-def test_what_is_wrong_in_c_is_reported(check: str, name: str) -> None:
-    said = said_under(check)[name]
-    assert REPORTS[check][name] in said
-    assert REPORT.search(said)
-    assert "to its end" not in said
+def test_what_is_wrong_in_c_is_reported(check: str, name: str, said: dict[str, str]) -> None:
+    assert REPORTS[check][name] in said[name]
+    assert REPORT.search(said[name])
+    assert "to its end" not in said[name]
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["nothing", "random programs", "products while cores are shared"])
 @pytest.mark.parametrize("check", REPORTS)
-def test_nothing_is_wrong_in_a_sample_of_random_programs(check: str, name: str) -> None:
-    assert said_under(check)[name] == "to its end\n", f"seed {SEED}"
+def test_nothing_is_wrong_in_a_sample_of_random_programs(
+    check: str, name: str, said: dict[str, str]
+) -> None:
+    assert said[name] == "to its end\n", f"seed {SEED} of {check}"
 
 
 def test_a_few_cases_are_drawn_by_the_seed_of_a_test_that_has_more() -> None:

@@ -68,6 +68,7 @@ def results(
         return found, peak, it.stats()["smaller_blocks"] > 0
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", sample(PROGRAMS, 60, "tight budgets"))
 @time_limit(60)
 def test_a_tight_budget_changes_no_bit_in_whatever_order_tasks_run(seed: int) -> None:

@@ -33,7 +33,7 @@ DEVICES = tuple(
 )
 ON_CPU = all(name.startswith("cpu") for name in DEVICES)
 TILES = (1, 7, 1 << 20) if ON_CPU else (7, 1 << 20)
-N_SAMPLED = 16 if ON_CPU else 8
+N_SAMPLED = 12 if ON_CPU else 8
 """Rows of each op in a run that is not of everything; a program has half: its ops have rows too."""
 
 FORMS = ("plain", "transposed", "reversed", "sliced", "rows", "columns", "blocks", "made")

@@ -73,6 +73,7 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interrupted]:
         running.process.communicate()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CALLS)
 def test_ctrl_c_in_a_long_call_is_heard_and_the_next_call_is_right(
     name: str, child: Interrupted

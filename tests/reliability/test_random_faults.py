@@ -93,6 +93,7 @@ def results(program: Callable[..., Iterator[Any]], x: Any, kept: list[Any]) -> N
     it.compute(*kept)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("event", ["task_start", "allocate", "tile_commit"])
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -63,6 +63,7 @@ def build(name: str, axis: Any, numbers: np.ndarray[Any, Any]) -> it.Tensor:
     return result
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("name", "axis", "dtype"), CASES, ids=str)
 def test_every_tile_size_and_device_count_gives_the_same_bits(
     name: str, axis: Any, dtype: str, values: dict[str, np.ndarray[Any, Any]]

@@ -58,6 +58,7 @@ def test_a_product_is_the_same_however_its_operands_are_stored(
                 np.testing.assert_allclose(out, x @ y, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.sampled(10)
 @needs_library
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize(

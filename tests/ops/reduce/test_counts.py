@@ -34,6 +34,7 @@ def test_pieces_give_the_counts_of_the_whole(name: str, step: int, kind: str) ->
     check_cases(name, step, 1024, kind)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("n", [1, 5, 300])
 def test_weights_on_a_gpu_are_added_in_one_order(n: int) -> None:
     """Many of a bin in parts of the line, which are added up afterwards."""

@@ -103,6 +103,7 @@ def results(program: Any, arrays: list[np.ndarray]) -> list[bytes]:
     return [x.numpy().tobytes() for x in made]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(200 if ALL else 30))
 def test_c_makes_the_bytes_that_python_makes(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -56,6 +56,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     begun.clear()
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8", "int64"])
 @pytest.mark.parametrize("shape", [(1,), (30,), (7, 11), (0, 3), (3, 4, 5)])
 @pytest.mark.parametrize("shared_ns", [1, 1 << 40])
@@ -303,6 +304,7 @@ SHARED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "float16"])
 def test_a_call_that_threads_share_gives_the_same_bits(

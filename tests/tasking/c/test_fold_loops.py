@@ -33,6 +33,7 @@ def reductions(np_: Any, x: Any, y: Any, axis: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("axis", AXES, ids=str)
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_reductions_of_computed_values_are_numpys(kind: Any, axis: Any) -> None:
@@ -48,6 +49,7 @@ def test_reductions_of_computed_values_are_numpys(kind: Any, axis: Any) -> None:
         assert it.stats()["eager_fallbacks"] == 0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("tile", [0, 50, 1000])
 @pytest.mark.parametrize("shape", [(40, 50, 3), (30, 2, 5), (2, 70, 3, 2), (400, 3)], ids=str)
 def test_a_short_last_axis_is_reduced_or_kept_around_a_longer_one(

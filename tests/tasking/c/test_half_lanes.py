@@ -64,6 +64,7 @@ def reduced(np_: Any, x: Any, y: Any) -> list[Any]:
     return [made, made.max(0), made.min(1), made.max()]
 
 
+@pytest.mark.sampled(5)
 @with_compiler
 @pytest.mark.filterwarnings("ignore:::numpy")
 @pytest.mark.parametrize("program", [steps, reduced])

@@ -57,6 +57,7 @@ def test_a_sum_has_the_same_bits_alone_and_beside_others() -> None:
         np.testing.assert_array_equal(total.numpy(), alone)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", [it.float16, it.bfloat16, np.float32, np.float64], ids=str)
 @pytest.mark.parametrize("axis", [0, 1, (0, 2), (1, 2)])
 @pytest.mark.parametrize("name", ["sum", "mean", "std", "var", "max"])
@@ -146,6 +147,7 @@ def chains(xp: Any, a: Any, b: Any, axis: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4"])
 @pytest.mark.parametrize("axis", [0, 1, -1, None])
 @pytest.mark.parametrize("shape", [(700, 13), (40, 300), (30, 20, 40), (3, 1, 200), (5, 4)])

@@ -64,6 +64,7 @@ PROGRAMS: list[Callable[[Any, Any], Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("shape", [(50, 40), (7, 5, 33), (40, 40), (3, 3000)], ids=str)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_rows_are_numpys_in_one_task_a_piece(
@@ -203,6 +204,7 @@ def test_a_compiler_that_fails_leaves_groups_one_by_one(monkeypatch: pytest.Monk
             np.testing.assert_allclose(got, program(np, x), rtol=1e-12)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shape", [(300, 40), (7, 5, 130), (30, 2100)], ids=str)
 @pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("f8"), np.dtype("f2"), bfloat16])
 def test_rows_have_the_same_bits_before_they_are_compiled_and_after(

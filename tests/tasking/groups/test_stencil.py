@@ -60,6 +60,7 @@ def compile_(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(it.config, "small_elements", 0)
 
 
+@pytest.mark.sampled(48)
 @pytest.mark.usefixtures("compile_")
 @pytest.mark.parametrize("devices", ["cpu", "cpu*3"])
 @pytest.mark.parametrize("tile", [7, 40, 0])

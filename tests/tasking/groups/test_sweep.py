@@ -84,6 +84,7 @@ def compare(got: tuple[Any, ...], wanted: tuple[Any, ...], kind: Any) -> None:
         np.testing.assert_allclose(mine.numpy(), theirs, near, near * scale)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -104,6 +105,7 @@ def test_values_are_numpys_in_one_task_a_piece(
         assert found["tasks"] <= 3  # the sweep, squares of centers, their numbers
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("devices", ["cpu", "cpu*3"])
 @pytest.mark.parametrize("elements", [1, 40, 500, 4096, 1 << 15])
 @pytest.mark.parametrize("program", PROGRAMS)

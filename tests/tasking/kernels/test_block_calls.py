@@ -29,6 +29,7 @@ def program(xp: Any, x: Any) -> list[Any]:
     return [top, total, below / total]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("tile", [64, 500, 1 << 20])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("shape", [(90, 13), (7, 5, 33), (3, 3000), (2, 300, 80)], ids=str)

@@ -59,6 +59,7 @@ def programs(x: Any, axis: Any) -> tuple[Any, ...]:
     return it.sum(x, axis=axis), it.mean(x, axis=axis), it.std(x, axis=axis, ddof=1), *of_steps
 
 
+@pytest.mark.sampled(16)
 @in_c
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
@@ -91,6 +92,7 @@ def test_sums_have_the_same_bits_generated_and_step_by_step(
         )
 
 
+@pytest.mark.sampled(8)
 @in_c
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16])
 @pytest.mark.parametrize("axis", [0, 1, None])
@@ -113,6 +115,7 @@ def test_halves_are_summed_as_floats_generated_and_step_by_step(
     np.testing.assert_allclose(made[1][0], wanted, rtol=1e-2, atol=1e-1)
 
 
+@pytest.mark.sampled(8)
 @in_c
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16])
 @pytest.mark.parametrize("axis", [0, 1, None])

@@ -30,6 +30,7 @@ def reductions(t: Any, axis: Any) -> list[Any]:
     return [*several, it.count_nonzero(t, axis), t.prod(axis)]
 
 
+@pytest.mark.sampled(4)
 @in_c
 @pytest.mark.parametrize("axis", [0, 1, None])
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ def test_reductions_in_every_dtype(kind: str, always: None) -> None:
     same(f, x.astype(kind), rtol=1e-2 if kind == "f2" else 1e-5)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i1", "u1", "i8"])
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
