@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 NAMES = ("allocate", "task_start", "tile_commit", "run_start", "run_end", "evaluated", "file")
+OF_RUNS = ("run_start", "run_end", "task_start", "tile_commit")
+"""Events that only a `Run` reports."""
 hooks: dict[str, list[Callable[..., Any]]] = {}
+
+
+def watches_runs() -> bool:
+    """Whether somebody wants to know of runs: then there has to be one."""
+    return bool(hooks) and not hooks.keys().isdisjoint(OF_RUNS)
 
 
 class Left(Protocol):
@@ -41,7 +48,8 @@ class Lane(threading.local):
     are recorded, the steps among them that generated code may replace: what is left until then,
     and how much of that they are; `read`: the arrays that they read besides tiles, which stay as
     long as the recording; `checks`: where it is a list, a kernel may go on before it knows that its
-    operands are right, and say here how to see it once the device is done."""
+    operands are right, and say here how to see it once the device is done; `is_first`: a program
+    runs for the first time, which may be its last: nothing is compiled beside it."""
 
     in_task = False
     is_worker = False
@@ -49,6 +57,7 @@ class Lane(threading.local):
     noted: list[tuple[Left, int]] | None = None
     read: list[Any] | None = None
     checks: list[Callable[[], bool]] | None = None
+    is_first = False
 
 
 lane = Lane()

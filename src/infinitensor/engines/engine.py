@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy as np
 
@@ -100,6 +101,9 @@ class Engine(Protocol):
     def few_kernels(self, program: Program) -> Kernels | None:
         """The program as kernels that start without a run, or None."""
 
+    def running(self) -> AbstractContextManager[None]:
+        """Kernels that are called in this thread start where those of programs do."""
+
     def share(self, job: Callable[[], None], n: int) -> None:
         """Call a function in every worker, or in n, and wait until all are back."""
 
@@ -115,7 +119,7 @@ class Engine(Protocol):
         """Put values from outside into a lower tier, tile by tile."""
 
     def blank(self, layout: Layout, shape: tuple[int, ...], dtype: Any) -> TileTable:
-        """Memory for a value in one piece, where there is one memory."""
+        """Memory for a value in one piece: where there is one memory, or in one tile."""
 
     def read(self, table: TileTable, box: Box, steps: tuple[int, ...] | None = None) -> np.ndarray:
         """The values of a box, or of each axis of it every so many, as a new NumPy array."""

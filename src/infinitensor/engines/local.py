@@ -26,6 +26,7 @@ from infinitensor.threads import choose_n_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from infinitensor.devices import Buffer
     from infinitensor.engines.engine import Run
@@ -126,6 +127,11 @@ class LocalEngine:
             return CalledAgain(program, self.devices, self.ledgers, self._workers_for(n).team)
         return few_of(program, self.devices, self.ledgers)
 
+    def running(self) -> AbstractContextManager[None]:
+        """Kernels that are called in this thread start where those of programs do."""
+        found: AbstractContextManager[None] = self.devices[0].running()
+        return found
+
     def share(self, job: Callable[[], None], n: int) -> None:
         """Call a function in every worker, or in n, and wait until all are back."""
         self._workers.run(job, _nothing, n_first=n)
@@ -205,7 +211,9 @@ class LocalEngine:
         return mesh.host_bytes + mesh.disk_bytes
 
     def blank(self, layout: Layout, shape: tuple[int, ...], dtype: Any) -> TileTable:
-        """Memory for a value in one piece, where there is one memory."""
+        """Memory for a value in one piece: where there is one memory, or in one tile."""
+        if not self.mesh.is_one_memory:
+            return TileTable.in_one_tile(layout, shape, dtype, self.devices[0], self.ledgers[0])
         return TileTable.in_one_piece(layout, shape, dtype, self.devices[0], self.ledgers[0])
 
     def evict(self, table: TileTable) -> TileTable:

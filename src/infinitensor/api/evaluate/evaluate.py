@@ -175,8 +175,7 @@ def _run(
         bound, trace = Bound(session, waiting, peek, bound.lean, limits), None
     if trace is None:
         bound.detail()
-        if (session.is_new(bound.key) or all_shapes_change(bound.nodes)) and is_little(bound):
-            _run_at_once(session, bound)
+        if (session.is_new(bound.key) or _changes(bound)) and _has_run_at_once(session, bound):
             return
         bound, trace = trace_of(bound)
         session.ways["planned"] += 1
@@ -268,7 +267,15 @@ def way_of(bound: Bound) -> str:
     trace: Trace | None = bound.session.traces.get(bound.trace_key)
     if trace is not None and bound.fits(trace.prepared.program):
         return trace.way
-    return "unplanned" if all_shapes_change(bound.nodes) and is_little(bound) else "planned"
+    return "unplanned" if _changes(bound) and is_little(bound) else "planned"
+
+
+def _changes(bound: Bound) -> bool:
+    """Whether no plan of a program is worth its making: its shapes change.
+
+    On a GPU what is repeated is recorded, and takes a third of the time.
+    """
+    return bound.session.engine.mesh.kind == "cpu" and all_shapes_change(bound.nodes)
 
 
 def _count(session: Session, bound: Bound, trace: Trace) -> None:
@@ -372,17 +379,35 @@ def trace_of(bound: Bound) -> tuple[Bound, Trace]:
     )
 
 
-def _run_at_once(session: Session, bound: Bound) -> None:
-    """Without a plan; what was made stays made if a call raises."""
+def _has_run_at_once(session: Session, bound: Bound) -> bool:
+    """Run little work without a plan. If a call raises, what was made stays made.
+
+    On a GPU nothing has happened then, and the answer is False: a plan's run says what is wrong.
+    """
+    if not is_little(bound):
+        return False
+    work: AtOnce | None = None
+    try:
+        work = AtOnce(bound)
+        work.run()
+    except Exception:
+        if session.engine.mesh.kind == "cuda":
+            session.counts["unplanned_failures"] += 1
+            return False
+        if work is not None:
+            _count_at_once(session, bound, work)
+        raise
+    _count_at_once(session, bound, work)
+    return True
+
+
+def _count_at_once(session: Session, bound: Bound, work: AtOnce) -> None:
+    """Calls have run without a plan; what is made is kept."""
     session.counts["evaluations"] += 1
     session.ways["unplanned"] += len(bound.nodes)
     session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
-    work = AtOnce(bound)
-    try:
-        work.run()
-    finally:
-        for version, table in work.results():
-            commit(session, version, table)
+    for version, table in work.results():
+        commit(session, version, table)
 
 
 def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> None:

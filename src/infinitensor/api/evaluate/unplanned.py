@@ -1,8 +1,9 @@
-"""Little work that was never seen before runs call by call, on whole arrays, without a plan.
+"""What was never seen before runs call by call, on whole arrays, without a plan.
 
 Planning takes about a millisecond a call, and pays when the plan is used again. A loop whose shapes
 change with every step never uses one again. So what is little work and has one memory is planned
-the second time it comes.
+the second time it comes; and on one GPU whatever a plan would run by the same kernels of torch, or
+by kernels of the same bits, which it would have compiled beside these (`unplanned_on_gpu.py`).
 """
 
 from __future__ import annotations
@@ -20,22 +21,30 @@ from infinitensor.api.eager.changing_places import (
     runs_unplanned,
 )
 from infinitensor.api.eager.whole_array import small_kernel
+from infinitensor.api.evaluate.unplanned_on_gpu import OnGpu, may_run_on_gpu
 from infinitensor.interrupts import without_interrupts
-from infinitensor.ir.op import At
+from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import whole_box
 from infinitensor.ir.view import take
+from infinitensor.ops.table.numpy_kernels import namespace
 from infinitensor.runtime import TileTable
 from infinitensor.tasking.groups.write_group import put
 
 if TYPE_CHECKING:
     from infinitensor.api.evaluate.bound_program import Bound
+    from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Node, Version
+    from infinitensor.ir.op import Call, Op
 
 
 def is_little(bound: Bound) -> bool:
     """Whether a program is better run at once than planned."""
     session = bound.session
-    if bound.peek or bound.lean or not runs_unplanned(session):
+    if bound.peek or bound.lean:
+        return False
+    if session.engine.mesh.kind == "cuda":
+        return may_run_on_gpu(bound)
+    if not runs_unplanned(session):
         return False
     work = sum(elements_of(node) for node in bound.nodes)
     room = session.engine.available_bytes(0)
@@ -47,22 +56,59 @@ def is_little(bound: Bound) -> bool:
     )
 
 
+class OnHost:
+    """Values in host memory, as calls that run without a plan see them: NumPy's arrays."""
+
+    kind = "cpu"
+    spares_leaves = False
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def running(self) -> Any:
+        """Nothing has to be set."""
+        return np.errstate(all="ignore")
+
+    def leaf(self, version: Version) -> TileTable:
+        """The table of a leaf."""
+        assert version.host is not None
+        return version.table or TileTable.of_host(version.host)
+
+    def array(self, table: TileTable) -> Any:
+        """All of a value."""
+        return table.whole
+
+    def blank(self, spec: Spec) -> TileTable:
+        """Memory for a value."""
+        return blank(self._session, spec.shape, spec.dtype)
+
+    def may_write(self, array: Any) -> bool:
+        """Whether it may be changed."""
+        return bool(array.flags.writeable)
+
+    def call(self, op: Op, call: Call, ins: list[Any], outs: list[Any]) -> None:
+        """Make results of a call that is no update."""
+        small_kernel(op, call)(ins, outs)
+
+
 class AtOnce:
     """The values of a program while its calls run."""
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
+        session = bound.session
+        is_on_gpu = session.engine.mesh.kind == "cuda"
+        self.where: OnHost | OnGpu = OnGpu(session) if is_on_gpu else OnHost(session)
         self.tables: dict[int, TileTable] = {}
         self.reads = bound.inside_reads.copy()
         for version in bound.leaves:
-            number = bound.numbers[id(version)]
-            assert version.host is not None
-            self.tables[number] = version.table or TileTable.of_host(version.host)
+            self.tables[bound.numbers[id(version)]] = self.where.leaf(version)
 
     def run(self) -> None:
         """Run every call in recorded order; what was made stays made if one raises."""
-        note_places(self.bound.nodes)
-        with without_interrupts(), np.errstate(all="ignore"):
+        if self.where.kind == "cpu":
+            note_places(self.bound.nodes)
+        with without_interrupts(), self.where.running():
             for node, outs in zip(self.bound.nodes, self.bound.numbered.outs, strict=True):
                 try:
                     self._call(node, outs)
@@ -84,8 +130,8 @@ class AtOnce:
             assert numbers[0] is not None
             self.tables[outs[0]] = self.update(node, numbers, ins)
         else:
-            made = [blank(self.bound.session, spec.shape, spec.dtype) for spec in node.call.outs]
-            small_kernel(node.op, node.call)(ins, [table.whole for table in made])
+            made = [self.where.blank(spec) for spec in node.call.outs]
+            self.where.call(node.op, node.call, ins, [self.where.array(table) for table in made])
             self.tables.update(zip(outs, made, strict=True))
         del ins
         for number in numbers:
@@ -95,7 +141,7 @@ class AtOnce:
                     self.tables.pop(number, None)
 
     def _view_of(self, number: int, access: Any, shape: tuple[int, ...]) -> Any:
-        whole = self.tables[number].whole
+        whole = self.where.array(self.tables[number])
         if access is None:
             return whole
         return take(whole, access, whole_box(shape), whole_box(whole.shape))
@@ -104,19 +150,19 @@ class AtOnce:
         """The next version of a base: in place where nothing else will read the one before."""
         base = numbers[0]
         assert base is not None
-        table = self.tables[base]
+        where, table = self.where, self.tables[base]
+        out = where.array(table)
         reads_itself = node.region is None and base in numbers[1:]
-        if not self._may_use_up(base) or reads_itself or not table.whole.flags.writeable:
-            fresh = blank(self.bound.session, table.whole.shape, table.dtype)
-            fresh.whole[...] = table.whole
-            table = fresh
-        out = table.whole
+        if not self._may_use_up(base) or reads_itself or not where.may_write(out):
+            table = where.blank(Spec(tuple(out.shape), table.dtype))
+            before, out = out, where.array(table)
+            out[...] = before
         if node.region is not None:
             put(out, node.region, whole_box(node.shapes[1]), whole_box(out.shape), ins[1])
         else:
             boxes = (whole_box(out.shape), *(whole_box(np.shape(x)) for x in ins[1:]))
-            kernel = node.op.kernel_for("cpu")
-            kernel(np, *ins[1:], out=out, at=At(boxes[:1], boxes), **dict(node.call.params))
+            kernel, xp = node.op.kernel_for(where.kind), namespace(where.kind)
+            kernel(xp, *ins[1:], out=out, at=At(boxes[:1], boxes), **dict(node.call.params))
         return table
 
     def _may_use_up(self, number: int) -> bool:
@@ -126,6 +172,8 @@ class AtOnce:
         if version is None or version.node is not None:
             return True  # made here
         if id(version) not in self.bound.used_up or version.table is None:
+            return False
+        if self.where.spares_leaves:
             return False
         version.table = version.host = None
         return True

@@ -61,6 +61,7 @@ COUNTS = (
     "evaluations",
     "tiles_rebuilt",
     "smaller_blocks",
+    "unplanned_failures",
 )
 
 
@@ -99,6 +100,8 @@ class Session(Recording):
         rather be in a lower one."""
         self.constants: OrderedDict[Any, Any] = OrderedDict()
         """Few values of the host that calls have needed as tensors, by what they are."""
+        self.programs: OrderedDict[Any, Any] = OrderedDict()
+        """Calls of functions that record several calls, by what they are known by."""
         self.made_before: weakref.WeakSet[Version] = weakref.WeakSet()
         """Versions that were held and computed, but not kept, since there was little room."""
         self._seen: OrderedDict[Any, None] = OrderedDict()
@@ -327,6 +330,7 @@ class Session(Recording):
             self.leans.clear()
             self.moved_again.clear()
             self.constants.clear()
+            self.programs.clear()
             for ref in self.stored:
                 version = ref()
                 if version is not None:

@@ -110,6 +110,12 @@ class TileTable:
         return self._form
 
     @property
+    def only_tile(self) -> Any:
+        """The array of its only tile."""
+        (array,) = self.arrays
+        return array
+
+    @property
     def strides(self) -> tuple[Any, ...]:
         """The strides of its arrays, as C walks them; nothing if some are in files or not as C
         reads them."""
@@ -173,6 +179,19 @@ class TileTable:
         piece = ledger.take(int(slab_bytes(prod(shape) * dtype.itemsize)))
         whole = device.array(piece.block, shape, dtype)
         return cls(layout, dtype, [piece] * layout.n_tiles, parts(whole, layout), whole=whole)
+
+    @classmethod
+    def in_one_tile(
+        cls,
+        layout: Layout,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        device: Device,
+        ledger: Ledger,
+    ) -> TileTable:
+        """One tile without values, in memory of a device."""
+        buffer = ledger.take(int(slab_bytes(prod(shape) * dtype.itemsize)))
+        return cls(layout, dtype, [buffer], [device.array(buffer.block, shape, dtype)])
 
     def with_read(self, cuts: Cuts, tiles: dict[int, tuple[int, Any, Buffer]]) -> TileTable:
         """The same values in these tiles, some of which have been read: (device, values, slab).
