@@ -36,3 +36,19 @@ def test_arrays_may_be_given_by_name() -> None:
     assert_alike(lambda xp, x: xp.flip(m=x, axis=0), x)
     assert_alike(lambda xp, x: xp.broadcast_to(array=x, shape=(2, 2, 3)), x)
     assert_alike(lambda xp, x: xp.squeeze(), x)
+
+
+def test_scalars_that_are_parts_of_a_base_get_other_shapes() -> None:
+    rng = np.random.default_rng(0)
+    for x in (rng.normal(size=50), rng.normal(size=(1, 1)), rng.normal(size=(3, 7)) * (1 + 2j)):
+        for shape in ((1,), (-1,), (1, 1), ()):
+            assert_alike(lambda xp, x, s: xp.max(x).reshape(s), x, s=shape)
+            assert_alike(lambda xp, x, s: x[0, ..., 0].reshape(s) if x.ndim > 1 else 0, x, s=shape)
+            assert_alike(lambda xp, x, s: x.real.reshape(-1)[-1].reshape(s), x, s=shape)
+            assert_alike(lambda xp, x, s: x.reshape(-1)[-1].imag.reshape(s), x, s=shape)
+        assert_alike(lambda xp, x: xp.broadcast_to(x.reshape(-1)[-1].real, (2, 3)), x)
+        assert_alike(lambda xp, x: x.reshape(-1)[0][None, ...], x)
+    x = rng.normal(size=(1, 40))
+    for axis in (None, (0, 1)):
+        assert_alike(lambda xp, x, axis: xp.quantile(x, 0.3, axis=axis).reshape(-1), x, axis=axis)
+        assert_alike(lambda xp, x, axis: xp.quantile(x, 0.3, axis=axis)[None], x, axis=axis)

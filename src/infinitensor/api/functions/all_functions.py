@@ -47,10 +47,17 @@ from infinitensor.api.session.array_api import (
     with_like,
 )
 from infinitensor.api.session.session import current_session
-from infinitensor.api.small import host_joins, numpy_table, small_calls, small_einsum
+from infinitensor.api.small import (
+    host_joins,
+    numpy_table,
+    small_calls,
+    small_einsum,
+    small_transforms,
+)
 from infinitensor.api.tensor.tensor import Tensor
 from infinitensor.dtypes import kind_of
 from infinitensor.ops import TABLE
+from infinitensor.ops.move import moved_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,22 +108,25 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
         if not isinstance(found[name], ufunc):
             function = found[name]
             quick = getattr(function, "quick", None)
-            if name in scalars.ARRAYS:  # NumPy's results are arrays already
+            if name in (*scalars.ARRAYS, *scalars.VALUES):  # NumPy's results are so already
                 function = _given_as(name, function)
             found[name] = _named_as(function, ladder(like, fits, quick, function))
     for name, like in numpy_table.CREATIONS.items():
         found[name] = _small_first(found[name], _creation_way(like))
     for name, join in numpy_table.JOINS.items():
-        found[name] = _small_first(found[name], functools.partial(host_joins.join_now, join))
+        function = _small_first(found[name], functools.partial(host_joins.join_now, join))
+        in_c = small_calls.join_in_c(moved_rows.join, join is np.stack, function)
+        found[name] = _named_as(function, in_c)
     for name, (like, size) in numpy_table.COUNTED.items():
         found[name] = _small_first(found[name], _numbers_way(like, size))
-    found["einsum"] = _small_first(found["einsum"], small_einsum.einsum_now)
+    for name, small in {**small_transforms.AT_ONCE, "einsum": small_einsum.einsum_now}.items():
+        found[name] = _small_first(found[name], small)
     found.update(VIEWS)
     found.update(HELPERS)
     found.update(QUESTIONS)
     found.update({n: f for n, f in FUNCTIONS.items() if n not in found})
     for name in (*scalars.ARRAYS, *scalars.VALUES):
-        if name not in numpy_table.NUMPYS_OWN or name in scalars.VALUES:
+        if name not in numpy_table.NUMPYS_OWN:
             found[name] = _given_as(name, found[name])
     for name, function in found.items():
         if not hasattr(Namespace, name):  # `xp.block(n)` is the length of a block, not np.block

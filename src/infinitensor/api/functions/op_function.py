@@ -19,6 +19,7 @@ from infinitensor.api.functions.namespace import namespace
 from infinitensor.api.functions.options import numpys
 from infinitensor.api.functions.ufunc import ufunc
 from infinitensor.api.known.known_calls import Quick
+from infinitensor.api.known.known_programs import remembering
 from infinitensor.api.known.ladder import looked_up
 from infinitensor.api.record.record import host_view, record
 from infinitensor.api.session.array_api import MAX_AXES
@@ -110,6 +111,8 @@ def public_function(op: Op) -> Callable[..., Any]:
     if op.wide:
         made = _in_float32(made)
     made = _lock_session(made)
+    if op.kind == "program":
+        made = remembering(op, made)
     made.__name__ = made.__qualname__ = op.name.rsplit(".", 1)[-1]
     made.__doc__ = op.doc
     made.__module__ = "infinitensor"

@@ -1,5 +1,5 @@
 /* `Quick.made` of `api/known/known_calls.py` for the plain case: a call known before, of tensors and Python's
-   numbers, with one result that waits; and writes that wait. Whatever else there is, or is in doubt, goes to the Python
+   numbers, whose results wait; steps of programs; and writes that wait. Whatever else there is, or is in doubt, goes to the Python
    method (`slow`), which is complete without this. */
 
 #include "api/session/slots.h"
@@ -52,10 +52,17 @@ static int operands(PyObject *self, PyObject *found, PyObject *session, Args arg
                     PyTuple_SET_ITEM(*accesses, j, Py_None);
                 }
             }
-            if (access == Py_None || !*accesses) {
-                int is = access == Py_None ? 0 : -1;
+            if (access == Py_None) { /* no box: a value of its own over the same memory, if that can be */
                 Py_DECREF(access);
-                return is;
+                PyObject *asked[] = {session, given, view}, *shaped = PyObject_Vectorcall(alias, asked, 3, NULL);
+                if (!shaped) return -1;
+                PyTuple_SetItem(*inputs, k++, shaped);
+                if (shaped == Py_None) return 0;
+                continue;
+            }
+            if (!*accesses) {
+                Py_DECREF(access);
+                return -1;
             }
             PyTuple_SetItem(*accesses, k, access);
         }
@@ -85,14 +92,14 @@ static PyObject *node_of(PyObject *op, PyObject *found, PyObject *inputs, PyObje
     return made;
 }
 
-static PyObject *version_of(PyObject *session, PyObject *found, PyObject *from) {
+static PyObject *version_of(PyObject *session, PyObject *shape, PyObject *dtype, PyObject *from, PyObject *out) {
     PyObject *made = allocated(&version);
     if (!made) return NULL;
     SET(made, version, V_SESSION, session);
-    SET(made, version, V_SHAPE, AT(found, known, K_SHAPE));
-    SET(made, version, V_DTYPE, AT(found, known, K_DTYPE));
+    SET(made, version, V_SHAPE, shape);
+    SET(made, version, V_DTYPE, dtype);
     SET(made, version, V_NODE, from);
-    SET(made, version, V_OUT, zero);
+    SET(made, version, V_OUT, out);
     SET(made, version, V_READERS, zero);
     SET(made, version, V_EXPORTED, zero);
     SET(made, version, V_HOST, Py_None);
@@ -101,18 +108,20 @@ static PyObject *version_of(PyObject *session, PyObject *found, PyObject *from) 
     return made;
 }
 
+/* A version is on the tape, and the next result of its node; 0 if it went well. */
+static int put_on_tape(PyObject *session, PyObject *of, PyObject *outs, Py_ssize_t k) {
+    PyObject *ref = unwatched(PyWeakref_NewRef(of, NULL));
+    if (!ref) return -1;
+    PyTuple_SET_ITEM(outs, k, ref);
+    return PyList_Append(AT(session, sessions, S_TAPE), ref);
+}
+
 /* New: the version that a node makes; it is on the tape. */
 static PyObject *taped(PyObject *session, PyObject *found, PyObject *from) {
-    PyObject *of = version_of(session, found, from);
-    PyObject *ref = of ? unwatched(PyWeakref_NewRef(of, NULL)) : NULL, *outs = ref ? unwatched(PyTuple_New(1)) : NULL;
-    int bad = !outs || PyList_Append(AT(session, sessions, S_TAPE), ref);
-    if (outs) {
-        PyTuple_SET_ITEM(outs, 0, ref);
-        AT(from, node, O_OUTS) = outs;
-    } else {
-        Py_XDECREF(ref);
-    }
-    if (bad) Py_CLEAR(of);
+    PyObject *of = version_of(session, AT(found, known, K_SHAPE), AT(found, known, K_DTYPE), from, zero);
+    PyObject *outs = of ? unwatched(PyTuple_New(1)) : NULL;
+    if (outs) AT(from, node, O_OUTS) = outs;
+    if (of && (!outs || put_on_tape(session, of, outs, 0))) Py_CLEAR(of);
     return of;
 }
 
@@ -137,15 +146,16 @@ static PyObject *tensor_of(PyObject *session, PyObject *of, PyObject *is_value) 
     return made;
 }
 
-/* Whether a call waits and starts nothing: then there is nothing for Python to decide. */
-static int is_plain(PyObject *session, PyObject *found) {
-    Py_ssize_t n = length_of(session, S_TAPE) + 1;
-    long long before = plain(AT(session, sessions, S_WAITING)), more = plain(AT(found, known, K_BYTES)),
-              limit = plain(AT(config, config_slots, G_BYTES));
-    if (n < 1 || before < 0 || more < 0 || limit < 0) return 0;
+/* Whether so many calls, which hold more bytes, wait and start nothing: then there is nothing for Python to decide. */
+static int are_plain(PyObject *session, Py_ssize_t calls, long long more) {
+    Py_ssize_t n = length_of(session, S_TAPE) + calls;
+    long long before = plain(AT(session, sessions, S_WAITING)), limit = plain(AT(config, config_slots, G_BYTES));
+    if (n < calls || before < 0 || more < 0 || limit < 0) return 0;
     if (AT(session, sessions, S_CLOSED) != Py_False || AT(session, sessions, S_CUT) != Py_False) return 0;
     return n <= plain(AT(config, config_slots, G_NODES)) && (before <= limit - more || n < few);
 }
+
+static int is_plain(PyObject *session, PyObject *found) { return are_plain(session, 1, plain(AT(found, known, K_BYTES))); }
 
 /* Whether much is handed over that is to be counted down. */
 static int has_gone(PyObject *session) {
@@ -165,6 +175,28 @@ static int has_changing_shapes(PyObject *where, long long n) {
 static int is_read(PyObject *given) {
     if (Py_TYPE(given) != version.type) return 0;
     return add(given, &version, V_READERS, one);
+}
+
+/* New: the tensors that a node with several results makes; `outs` of a call are their shapes and dtypes. */
+static PyObject *several(PyObject *session, PyObject *found, PyObject *from) {
+    PyObject *specs = AT(found, known, K_OUTS);
+    Py_ssize_t n = PyTuple_GET_SIZE(specs);
+    PyObject *outs = unwatched(PyTuple_New(n)), *alive = PyLong_FromSsize_t(n), *made = PyTuple_New(n);
+    int bad = !outs || !alive || !made;
+    if (alive) put(from, &node, O_ALIVE, alive);
+    for (Py_ssize_t k = 0; !bad && k < n; k++) {
+        PyObject *spec = PyTuple_GET_ITEM(specs, k), *shape = PyTuple_GET_ITEM(spec, 0), *number = PyLong_FromSsize_t(k);
+        PyObject *of = number ? version_of(session, shape, PyTuple_GET_ITEM(spec, 1), from, number) : NULL;
+        PyObject *is_value = PyTuple_GET_SIZE(shape) ? Py_False : Py_True;
+        PyObject *shown = of && !put_on_tape(session, of, outs, k) ? tensor_of(session, of, is_value) : NULL;
+        Py_XDECREF(number), Py_XDECREF(of);
+        bad = !shown;
+        if (shown) PyTuple_SET_ITEM(made, k, shown);
+    }
+    if (outs) AT(from, node, O_OUTS) = outs;
+    Py_XDECREF(alive);
+    if (bad) Py_CLEAR(made);
+    return made;
 }
 
 /* New: the tensor of a call that waits; Py_None: Python has to look. The lock is held. */
@@ -194,6 +226,10 @@ static PyObject *waiting(PyObject *self, PyObject *found, PyObject *session, Arg
     PyObject *seq = AT(session, sessions, S_SEQ);
     if (!(from = node_of(AT(self, quick, Q_OP), found, inputs, accesses, where, seq, Py_None)))
         goto end;
+    if (!IS(AT(found, known, K_SHAPE))) {
+        made = several(session, found, from);
+        goto end;
+    }
     if (!(of = taped(session, found, from))) goto end;
     made = tensor_of(session, of, AT(found, known, K_IS_VALUE));
 end:
@@ -309,7 +345,8 @@ static PyObject *tried(PyObject *self, Args args, PyObject *options, Found *of) 
         return NULL;
     }
     long largest = PyLong_AsLong(AT(found, known, K_LARGEST));
-    int is_here = (largest > limit || has_large(args, limit)) && IS(AT(found, known, K_SHAPE));
+    int has_results = IS(AT(found, known, K_SHAPE)) || IS(AT(found, known, K_OUTS));
+    int is_here = (largest > limit || has_large(args, limit)) && has_results;
     if (is_here && AT(found, known, K_MOVES) == Py_True && are_here(args)) is_here = 0; /* it runs now */
     *of = (Found){Py_NewRef(found), Py_NewRef(session)}; /* while others have the lock they may be dropped */
     return is_here ? guarded(self, found, session, args) : Py_NewRef(Py_None);
@@ -429,18 +466,120 @@ static PyObject *fill(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ss
     return PyErr_Occurred() ? NULL : PyObject_Vectorcall(slow_fill, given, n, NULL);
 }
 
+static int put_in(PyObject *list, PyObject *value) { return PyList_Append(list, value); }
+
+/* A tensor in the key of a call of a program, and its cell. 1: done, 0: calls of such are not remembered, -1: an error. */
+static int takes_tensor(PyObject *x, PyObject *key, PyObject *cells) {
+    PyObject *held = IS(AT(x, tensor, T_OWNER)) ? NULL : AT(x, tensor, T_CELL), *of = IS(held) ? AT(held, cell, C_VERSION) : NULL;
+    if (!of || IS(AT(of, version, V_HOST))) return 0;
+    if (IS(AT(of, version, V_NODE)) && plain(AT(of, version, V_READERS)) >= often) return 0;
+    if (AT(x, tensor, T_LAZY_VIEW) == unknown && !was_asked(x, n_view)) return -1;
+    return put_in(key, AT(x, tensor, T_SHAPE)) || put_in(key, AT(x, tensor, T_DTYPE)) || put_in(key, AT(x, tensor, T_LAZY_VIEW)) ||
+           put_in(key, AT(x, tensor, T_IS_VALUE)) || put_in(cells, held) ? -1 : 1;
+}
+
+static int takes_all(PyObject *args, PyObject *key, PyObject *cells);
+
+/* The same of any argument. */
+static int takes_one(PyObject *x, PyObject *key, PyObject *cells) {
+    PyTypeObject *kind = Py_TYPE(x);
+    if (kind == tensor.type) return takes_tensor(x, key, cells);
+    int is_plain = kind == &PyBool_Type || kind == &PyLong_Type || kind == &PyUnicode_Type || kind == &PyType_Type;
+    if (is_plain || x == Py_None || kind == &PyFloat_Type) {
+        double value = kind == &PyFloat_Type ? PyFloat_AS_DOUBLE(x) : 1;
+        PyObject *sign = value == 0 ? PyFloat_FromDouble(signbit(value) ? -1 : 1) : Py_NewRef(x);
+        int bad = !sign || put_in(key, (PyObject *)kind) || (kind == &PyFloat_Type && put_in(key, sign)) || put_in(key, x);
+        Py_XDECREF(sign);
+        return bad ? -1 : 1;
+    }
+    if (kind == &PyTuple_Type || kind == &PyList_Type) {
+        PyObject *n = PyLong_FromSsize_t(PySequence_Fast_GET_SIZE(x));
+        int bad = !n || put_in(key, (PyObject *)kind) || put_in(key, n);
+        Py_XDECREF(n);
+        return bad ? -1 : takes_all(x, key, cells);
+    }
+    int is = PyObject_IsInstance(x, dtypes);
+    return is == 1 && (put_in(key, dtypes) || put_in(key, x)) ? -1 : is;
+}
+
+static int takes_all(PyObject *args, PyObject *key, PyObject *cells) {
+    if (Py_EnterRecursiveCall(" in an argument")) return -1;
+    int is = 1;
+    for (Py_ssize_t i = 0; is == 1 && i < PySequence_Fast_GET_SIZE(args); i++) {
+        PyObject *x = Py_NewRef(PySequence_Fast_GET_ITEM(args, i));
+        is = takes_one(x, key, cells);
+        Py_DECREF(x);
+    }
+    Py_LeaveRecursiveCall();
+    return is;
+}
+
+/* takes(args, key, cells): as `_takes` of `known_programs.py` */
+static PyObject *takes(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
+    if (n != 3 || !PyTuple_CheckExact(given[0]) || !PyList_CheckExact(given[1]) || !PyList_CheckExact(given[2]))
+        return PyErr_Format(PyExc_TypeError, "takes takes a tuple and two lists");
+    int is = takes_all(given[0], given[1], given[2]);
+    return is < 0 ? NULL : PyBool_FromLong(is);
+}
+
+/* Record one step of `known_programs.py`: an op, what is known of its call, where its operands are among the values, and
+   its accesses; what it makes comes behind them. No tensor shows it yet. 0 if it went well. */
+static int step_again(PyObject *session, PyObject *step, PyObject *values, PyObject *where) {
+    PyObject *op = PyTuple_GET_ITEM(step, 0), *found = PyTuple_GET_ITEM(step, 1), *at = PyTuple_GET_ITEM(step, 2);
+    Py_ssize_t n = PyTuple_GET_SIZE(at);
+    PyObject *inputs = unwatched(PyTuple_New(n)), *from = NULL, *of = NULL;
+    for (Py_ssize_t i = 0; inputs && i < n; i++) {
+        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(at, i));
+        if (place < 0 || place >= PyList_GET_SIZE(values)) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "a step reads what is not there");
+            Py_CLEAR(inputs);
+            break;
+        }
+        PyTuple_SET_ITEM(inputs, i, Py_NewRef(PyList_GET_ITEM(values, place)));
+    }
+    int bad = !inputs;
+    for (Py_ssize_t i = 0; !bad && i < n; i++) bad = is_read(PyTuple_GET_ITEM(inputs, i));
+    bad = bad || add(session, &sessions, S_SEQ, one) || add(session, &sessions, S_WAITING, AT(found, known, K_BYTES));
+    if (!bad) from = node_of(op, found, inputs, PyTuple_GET_ITEM(step, 3), where, AT(session, sessions, S_SEQ), Py_None);
+    if (from && (of = taped(session, found, from))) put(of, &version, V_LIVE, zero);
+    bad = !of || PyList_Append(values, of);
+    Py_XDECREF(inputs), Py_XDECREF(from), Py_XDECREF(of);
+    return bad;
+}
+
+/* play(session, steps, values, bytes): as `_play` of `known_programs.py` */
+static PyObject *play(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
+    if (n != 4 || Py_TYPE(given[0]) != sessions.type || !PyTuple_CheckExact(given[1]) || !PyList_CheckExact(given[2]))
+        return PyErr_Format(PyExc_TypeError, "play takes a session, steps, values and bytes");
+    PyObject *session = given[0], *steps = given[1], *values = given[2], *where = NULL;
+    PyObject *lock = locked(session);
+    if (!lock) return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
+    int is = are_plain(session, PyTuple_GET_SIZE(steps), plain(given[3])), bad = 0;
+    if (is && has_gone(session)) {
+        PyObject *none = PyObject_CallMethodNoArgs(session, n_drain);
+        bad = !none;
+        Py_XDECREF(none);
+    }
+    bad = bad || (is && !(where = user_site()));
+    for (Py_ssize_t k = 0; is && !bad && k < PyTuple_GET_SIZE(steps); k++)
+        bad = step_again(session, PyTuple_GET_ITEM(steps, k), values, where);
+    Py_XDECREF(where);
+    unlock(lock);
+    return bad ? NULL : PyBool_FromLong(is);
+}
+
 static int find(Slots *slots, PyObject *type, const char *const *names, int n) {
     slots->type = (PyTypeObject *)type;
     return find_slots(type, names, slots->at, n);
 }
 
-/* install(types, config, UNKNOWN, structure, places, lane, generation, no_views, made, run, fill, views, write_op,
+/* install(types, config, UNKNOWN, structure, alias, places, lane, generation, no_views, made, run, fill, views, write_op,
    locking, few, many, medium, often, package) */
 static PyObject *install(PyObject *module, PyObject *args) {
     PyObject *types[8], *pointer;
-    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOOllllO", &types[0], &types[1], &types[2], &types[3],
+    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOOOllllO", &types[0], &types[1], &types[2], &types[3],
                           &types[4], &types[5], &types[6], &types[7], &config, &unknown, &structure,
-                          &places, &lane, &generation, &no_views, &slow, &slow_run, &slow_fill, &views, &write_op, &pointer,
+                          &alias, &places, &lane, &generation, &no_views, &slow, &slow_run, &slow_fill, &views, &write_op, &pointer,
                           &few, &many, &medium, &often, &package))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
@@ -453,7 +592,7 @@ static PyObject *install(PyObject *module, PyObject *args) {
     static const char *const of_site[] = {"code", "lasti"};
     static const char *const of_quick[] = {"known", "op", "takes_scalars", "unknown"};
     static const char *const of_known[] = {"call", "dtype", "is_value", "largest", "makers", "moves",
-        "n_bytes", "shape", "shapes"};
+        "n_bytes", "outs", "shape", "shapes"};
     static const char *const of_config[] = {"max_recorded_bytes", "max_recorded_nodes",
         "small_elements"};
     static const char *const of_session[] = {"closed", "cut_next", "dropped", "generation",
@@ -466,6 +605,10 @@ static PyObject *install(PyObject *module, PyObject *args) {
         find(&sessions, types[7], of_session, N_SESSION) ||
         find(&config_slots, (PyObject *)Py_TYPE(config), of_config, N_CONFIG))
         return NULL;
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    dtypes = numpy ? PyObject_GetAttrString(numpy, "dtype") : NULL;
+    Py_XDECREF(numpy);
+    if (!dtypes) return NULL;
     if (pointer != Py_None && !(locking = PyCapsule_GetPointer(pointer, LOCKING))) return NULL;
     Py_INCREF(args); /* all of them stay */
     pointer = PyCapsule_New((void *)recorded, RECORDED, NULL);
@@ -491,6 +634,8 @@ static PyMethodDef methods[] = {
     {"install", install, METH_VARARGS, NULL},
     {"call_again", (PyCFunction)(void (*)(void))call_again, METH_FASTCALL, NULL},
     {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, NULL},
+    {"takes", (PyCFunction)(void (*)(void))takes, METH_FASTCALL, NULL},
+    {"play", (PyCFunction)(void (*)(void))play, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_known_calls", .m_size = -1, .m_methods = methods};

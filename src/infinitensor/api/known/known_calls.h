@@ -9,7 +9,7 @@ enum { O_ACCESSES, O_ALIVE, O_CALL, O_INPUTS, O_OP, O_OUTS, O_REGION, O_SEQ, O_S
        O_STOPPED, N_NODE };
 enum { P_CODE, P_LASTI, N_SITE };
 enum { Q_KNOWN, Q_OP, Q_SCALARS, Q_UNKNOWN, N_QUICK };
-enum { K_CALL, K_DTYPE, K_IS_VALUE, K_LARGEST, K_MAKERS, K_MOVES, K_BYTES, K_SHAPE, K_SHAPES, N_KNOWN };
+enum { K_CALL, K_DTYPE, K_IS_VALUE, K_LARGEST, K_MAKERS, K_MOVES, K_BYTES, K_OUTS, K_SHAPE, K_SHAPES, N_KNOWN };
 enum { G_BYTES, G_NODES, G_SMALL, N_CONFIG };
 enum { U_CALL, U_NIN, U_QUICK, N_UFUNC };
 enum { S_CLOSED, S_CUT, S_DROPPED, S_GENERATION, S_GRAVEYARD, S_LOCK, S_SEQ, S_TAPE, S_WAITING, S_WRITES,
@@ -24,7 +24,7 @@ static Slots tensor, version, cell, node, site, quick, known, sessions, ufuncs, 
 static ternaryfunc slow_call; /* of a ufunc, before ours */
 static const Locking *locking; /* NULL: sessions have locks of Python's */
 
-static PyObject *config, *unknown, *structure, *places, *lane, *generation, *no_views;
+static PyObject *config, *unknown, *structure, *alias, *dtypes, *places, *lane, *generation, *no_views;
 static PyObject *slow, *slow_run, *slow_fill, *views, *write_op, *empty, *no_options, *zero, *one, *minus_one, *package;
 static PyObject *n_acquire, *n_release, *n_in_task, *n_drain, *n_name, *n_view, *n_cell;
 static long few, many, medium, often;

@@ -66,6 +66,7 @@ class Known:
         "makers",
         "moves",
         "n_bytes",
+        "outs",
         "shape",
         "shapes",
     )
@@ -77,6 +78,10 @@ class Known:
         self.shape = call.outs[0].shape if len(call.outs) == 1 else None
         self.dtype = call.outs[0].dtype if len(call.outs) == 1 else None
         """Of the result, where there is one."""
+        self.outs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...] | None = None
+        """Of the results, where there are several."""
+        if len(call.outs) > 1:
+            self.outs = tuple([(spec.shape, spec.dtype) for spec in call.outs])
         self.is_value = self.shape == () and gives_values(op)
         self.makers = tuple(_bfloat16 if d is bfloat16 else d.type for d in call.loop)
         out = max((prod(spec.shape) for spec in call.outs), default=0)
@@ -169,7 +174,7 @@ class Quick:
             self.known.clear()
         known = Known(self.op, call, tuple(shapes))
         if self.changes:
-            known.shape = None  # C records what makes something new
+            known.shape = known.outs = None  # C records what makes something new
         try:
             self.known[self._key(args, options)[0]] = known
         except TypeError:  # an argument that cannot be looked up
@@ -326,19 +331,26 @@ without C."""
 recorded: Any = None
 """A pointer to the C function that records an operator; None without C."""
 
+play: Callable[[Any, Any, Any, Any], bool] | None = None
+"""Records the steps of a program (`known_programs.py`); None without C."""
+
+takes: Callable[[Any, Any, Any], bool] | None = None
+"""What a call of a program is known by, likewise."""
+
 
 def _in_c() -> None:
     """Put the C form of the plain case (`known_calls.c`) before them, if it can be compiled."""
-    global calls_in_c, fill, recorded
+    global calls_in_c, fill, play, recorded, takes
     module = load_beside(__file__)
     if module is None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
-    shared = (structure, changing_places.places, lane, generation, _NO_VIEWS)
+    shared = (structure, alias_on_device, changing_places.places, lane, generation, _NO_VIEWS)
     limits = (FEW_WAITING_CALLS, MANY_FINALISED, changing_places.MEDIUM, READ_OFTEN)
     slow = (Quick.call_again, Quick.run, fill, _views, _WRITE, locking)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
     calls_in_c, fill, recorded = module.install_ufunc, module.fill, module.recorded
+    play, takes = module.play, module.takes
 
 
 _in_c()

@@ -51,6 +51,12 @@ def alias_on_device(session: Session, base: Version, view: View) -> Version | No
     return made
 
 
+def base_of(made: Version) -> Version | None:
+    """The version whose memory another one is lent; None if it is not."""
+    found = _lent.get(weakref.ref(made))
+    return found[1].inputs[0] if found is not None else None
+
+
 def _lend(session: Session, base: Version, shape: tuple[int, ...]) -> Version:
     """A version that holds the memory of another while it lives."""
     base.exported += 1

@@ -95,7 +95,9 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
         if self._is_value:
             if not view.shape:
                 return scalars.as_value(tensor_of(self._cell, view, self._version.dtype))
-            return copies.copy_tensor(self)._seen_as(view)  # a scalar has no memory to share
+            # A scalar has no memory to share; it may be one element of a larger base, its copy is
+            # all of its own.
+            return copies.copy_tensor(self)._seen_as(View((), view.shape, 0, view.strides))
         cell = self._cell
         seen = tensor_of(cell, view, cell.version.dtype)
         seen._frozen = self._frozen or view.is_broadcast
