@@ -106,3 +106,28 @@ def test_groups_are_a_legal_order_and_only_their_last_node_is_of_another_kind(
             for r, reader in enumerate(graph.nodes[:n]):
                 if any(o.value >= 0 and roots[o.value] == root for o in reader.operands):
                     assert at[r] < at[n]
+
+
+def test_a_loop_is_one_group_however_many_turns_it_has() -> None:
+    with strict("null") as session:
+        made, n_turns = leaf(6, 4), fusion.MOST_GROUP_NODES
+        for _ in range(n_turns):
+            made = it.sqrt(made * 0.5) + 1
+        assert groups(session, made) == [["multiply", "sqrt", "add"] * n_turns]
+
+
+def test_what_is_no_loop_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fusion, "MOST_GROUP_NODES", 20)
+    with strict("null") as session:
+        made, kept = leaf(6, 4), []
+        for _ in range(30):
+            made = it.sqrt(made * 0.5) + 1
+            kept.append(made)
+        assert len(groups(session, *kept)) > 1
+    with strict("null") as session:
+        made = leaf(6, 4)
+        for _ in range(60):
+            made = made * 0.5
+        assert len(groups(session, made)) == 1
+        monkeypatch.setattr(fusion, "MOST_TURNS_NODES", 40)
+        assert len(groups(session, made)) == 2

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infinitensor.ir.graph import Graph, Group
+from infinitensor.ir.repeats import find_repeats
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
 
 MOST_GROUP_NODES = 128
-"""Nodes in a group at most: bounds the scratch of a task."""
+"""Nodes in a group at most, of a loop those of one turn: bounds the text of its kernel."""
+MOST_TURNS_NODES = 2048
+"""The same with all turns: bounds its scalars, and its steps where it runs step by step."""
 JOINING = ("elementwise", "creation")
 
 
@@ -35,6 +38,8 @@ class _Growing:
     """Members with readers outside of the group."""
     makers: list[int]
     """Nodes outside that make what members read whole: they may join."""
+    n_written: int = 1
+    """Members that are no later turn of a loop."""
     looked_into: list[int] = field(default_factory=list)
     """Nodes outside of whose results members read a view: they may not."""
     exposed: list[tuple[int, int]] = field(default_factory=list)
@@ -51,6 +56,7 @@ class _Fusion:
         self.end = list(range(len(graph.nodes)))
         """A node of the same group, nearer to its last."""
         self.growing: dict[int, _Growing] = {}
+        self.repeated = repeated_nodes(graph) if len(graph.nodes) > MOST_GROUP_NODES else set()
         for i, node in enumerate(graph.nodes):
             for value in node.outs:
                 self.producer[value] = i
@@ -68,7 +74,7 @@ class _Fusion:
         return tuple(Group(tuple(sorted(self.growing[i].members))) for i in sorted(self.growing))
 
     def alone(self, i: int, node: Node) -> _Growing:
-        group = _Growing([i], [i], [])
+        group = _Growing([i], [i], [], int(i not in self.repeated))
         for at, operand in enumerate(node.operands):
             if operand.value < 0:
                 continue
@@ -102,6 +108,7 @@ class _Fusion:
             other = self.growing.pop(maker)
             self.end[maker] = i
             group.members += other.members
+            group.n_written += other.n_written
             group.looked_into += other.looked_into
             group.exposed += other.exposed
             group.open = [q for q in group.open + other.open if not self.is_closed(q, i)]
@@ -118,10 +125,7 @@ class _Fusion:
         """Whether the group that ends with `maker` may join the one of i."""
         group, other = self.growing[i], self.growing[maker]
         last, node = self.graph.nodes[i], self.graph.nodes[maker]
-        if (
-            len(other.members) + len(group.members) > MOST_GROUP_NODES
-            or node.op.kind not in JOINING
-        ):
+        if node.op.kind not in JOINING or not self.has_room(group, other, last):
             return False
         if last.renews and not self.is_hidden(maker, i):
             return False
@@ -145,6 +149,15 @@ class _Fusion:
             return False
         return not any(self.is_written_between(root, q, i) for q, root in other.exposed)
 
+    def has_room(self, group: _Growing, other: _Growing, last: Node) -> bool:
+        """Whether both are not too many nodes for one kernel."""
+        n_nodes = len(group.members) + len(other.members)
+        if n_nodes <= MOST_GROUP_NODES:
+            return True
+        if last.op.kind != "elementwise" or n_nodes > MOST_TURNS_NODES:
+            return False
+        return group.n_written + other.n_written <= MOST_GROUP_NODES
+
     def is_hidden(self, maker: int, i: int) -> bool:
         """Whether only the group of i would see what the group of `maker` makes."""
         other = self.growing[maker]
@@ -162,6 +175,33 @@ class _Fusion:
         between = self.writes[root]
         k = bisect_right(between, q)
         return k < len(between) and between[k] <= i
+
+
+def repeated_nodes(graph: Graph) -> set[int]:
+    """Elementwise nodes that do what others did a turn before, in loops that generated code may
+    have: all but those of one turn."""
+    made = {value: i for i, node in enumerate(graph.nodes) for value in node.outs}
+    kinds: list[Any] = []
+    reads: list[list[int]] = []
+    seen = {made[value] for value in graph.kept if value in made}
+    for i, node in enumerate(graph.nodes):
+        read = [(made.get(x.value, -1), x) for x in node.operands]
+        within = [maker for maker, x in read if maker >= 0 and x.access is None]
+        if node.op.kind != "elementwise":
+            seen.update(within)
+            kinds.append(i)
+            reads.append([])
+            continue
+        others = tuple(
+            (graph.specs[x.value] if maker >= 0 else x.value, x.access) for maker, x in read
+        )
+        kinds.append((node.op.name, node.call.loop, node.call.outs[0], node.shapes, others))
+        reads.append(within)
+    return {
+        k
+        for repeat in find_repeats(kinds, reads, seen)
+        for k in range(repeat.first + repeat.length, repeat.end)
+    }
 
 
 def _can_end(node: Node) -> bool:

@@ -92,12 +92,14 @@ def test_a_divisor_of_all_is_inverted_exactly(kind: str, word: str) -> None:
     divisors = range(ends.min, ends.max + 1) if dtype.itemsize == 1 else some
     multiples = [q * d + more for d in some for q in (1, 2, 11) for more in (-1, 0)]
     numbers = [n for n in (*some, *multiples) if ends.min <= n <= ends.max]
-    x = np.array([*divisors, *numbers] if dtype.itemsize == 1 else numbers, dtype)
-    out = np.empty_like(x)
-    for y in np.array(divisors, dtype):
-        run([x, y], [out], x.shape)
-        with np.errstate(all="ignore"):
-            np.testing.assert_array_equal(out, getattr(np, word)(x, y), f"by {y}")
+    every = np.array([*divisors, *numbers] if dtype.itemsize == 1 else numbers, dtype)
+    near = [n for n in numbers if -(1 << 49) <= n < 1 << 49]
+    for x in (every, np.array(near, dtype)) if dtype.itemsize == 8 else (every,):
+        out = np.empty_like(x)
+        for y in np.array(divisors, dtype):
+            run([x, y], [out], x.shape)
+            with np.errstate(all="ignore"):
+                np.testing.assert_array_equal(out, getattr(np, word)(x, y), f"by {y}")
 
 
 def test_a_divisor_of_a_row_is_inverted(always: None) -> None:
@@ -115,6 +117,7 @@ HALF_WORDS = (
 )
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("define", ["", "#define HALVES_AS_FLOATS\n"], ids=["", "as floats"])
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize("word", HALF_WORDS.split())
@@ -165,6 +168,7 @@ def test_casts_to_and_from_halves_are_numpys(half: np.dtype[Any], other: str) ->
             np.testing.assert_array_equal(out.astype(float), given.astype(target).astype(float))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize("shape", [(0,), (3000,), (40, 3), (7, 300), (5, 6, 70)], ids=str)
 def test_programs_of_halves_are_generated(

@@ -40,6 +40,7 @@ def program(np_: Any, x: Any, y: Any, z: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("tile", [0, 7, 100])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_a_program_with_generated_code_gives_numpys_values(
@@ -153,9 +154,11 @@ def test_rows_and_columns_of_every_width_are_transposed(view: str, dtype: str) -
     for shape in [*shapes, (70, 90), (130, 300)]:
         x = VIEWS[view](rng.integers(0, 100, shape).astype(kind))
         y, out = rng.integers(0, 27, x.shape).astype(kind), np.empty(x.shape, kind)
-        compiled = compiled_kernel((step,), given, 1, short=is_short(x.shape, ()))
-        compiled([x, y], [out], x.shape)
-        np.testing.assert_array_equal(out, x + y)
+        for short in {is_short(x.shape, ()), True}:
+            compiled = compiled_kernel((step,), given, 1, short=short)
+            out[...] = 0
+            compiled([x, y], [out], x.shape)
+            np.testing.assert_array_equal(out, x + y)
 
 
 def test_what_nobody_reads_is_not_computed() -> None:

@@ -49,6 +49,7 @@ def near(got: Any, wanted: Any) -> None:
         np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "n", [2, 3, 4, 7, 8, 15, 16, 17, 33, SHORT_ROW_ELEMENTS - 1, SHORT_ROW_ELEMENTS]
 )
@@ -63,6 +64,7 @@ def test_every_reduction_of_rows(n: int, kind: str) -> None:
         assert it.stats()["eager_fallbacks"] == 0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n", [2, 5, 16, 40])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_nan_is_found_first_and_wins(n: int, kind: Any) -> None:
@@ -78,6 +80,7 @@ def test_nan_is_found_first_and_wins(n: int, kind: Any) -> None:
             np.testing.assert_array_equal(doubled.numpy(), getattr(x * 2 + 1, name)(1))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("n", [2, 3, 8, 15, 16, 20])
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32])
 def test_columns_of_a_table_that_is_read_in_parts(n: int, kind: Any) -> None:
@@ -106,6 +109,8 @@ def test_transposed_operands(shape: tuple[int, ...]) -> None:
         t = it.asarray(x)
         near((t.T + 1).numpy(), x.T + 1)
         near((t.T * 2 + t.T).numpy(), x.T * 2 + x.T)
+        last = x.T[..., :1]
+        near((it.exp(-abs(t.T)) * it.asarray(last) + 1).numpy(), np.exp(-abs(x.T)) * last + 1)
         near((it.exp(t.T) * 2).max(0).numpy(), (np.exp(x.T) * 2).max(0))
         near(it.sqrt(abs(t)).swapaxes(0, 1)[::2].numpy(), np.sqrt(abs(x)).swapaxes(0, 1)[::2])
 
@@ -247,6 +252,7 @@ def test_the_same_bits_at_every_tile_size(devices: str, n: int) -> None:
     assert len(found) == 1
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("tile_elements", [512, 1 << 20])
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16, np.dtype(np.float32)], ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)

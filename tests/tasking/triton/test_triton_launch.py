@@ -48,7 +48,8 @@ def test_a_long_group_holds_equal_numbers_once(monkeypatch: pytest.MonkeyPatch) 
     assert "t15 = t14 * x2\n" in found[0].source
     for k in range(3, 15):  # zeros of two signs and what is no number are held each
         assert f"t{k} = t{k - 1} * x{k + 1}\n" in found[0].source
-    np.testing.assert_array_equal(given[0], np.array(numbers, "f4"))  # all of them are passed
+    passed = [x for k, x in enumerate(numbers) if k not in (2, 15)]
+    np.testing.assert_array_equal(given[0], np.array(passed, "f4"))
     short, _ = launched(monkeypatch, with_numbers(4), [2.0] * 4)
     assert "t3 = t2 * x4\n" in short[0].source
 

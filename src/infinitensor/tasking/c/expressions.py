@@ -7,6 +7,7 @@ NumPy does makes the group run eagerly.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -75,11 +76,13 @@ class Input:
         return not self.scalar and not self.unread
 
 
+@lru_cache(maxsize=64)  # a source asks hundreds of times, and NumPy makes names up each time
 def c_type(dtype: np.dtype[Any]) -> str:
     """The C type of values of a dtype."""
     return VALUES.get(dtype.name) or stored_type(dtype)
 
 
+@lru_cache(maxsize=64)
 def stored_type(dtype: np.dtype[Any]) -> str:
     """The C type of a dtype in memory."""
     name = dtype.name if dtype in HALVES else C_TYPES.get(dtype.name)
@@ -178,11 +181,12 @@ def word_and_operands(
 def expression(
     tree: Any,
     args: Sequence[Typed],
-    call: Callable[[str, Sequence[str], np.dtype[Any]], str] = plain_call,
+    call: Callable[..., str] = plain_call,
     invert: Callable[[str, np.dtype[Any]], str] = lambda text, dtype: "",
 ) -> Typed:
-    """C text and dtype of a tree over named arguments; `call` writes functions over blocks, and
-    `invert` names the inverse of a divisor, or nothing where it is another for each element."""
+    """C text and dtype of a tree over named arguments; `call` writes functions over blocks (behind
+    blocks and the dtype, what is the same for all elements), and `invert` names the inverse of a
+    divisor, or nothing where it is another for each element."""
     if isinstance(tree, Arg):
         return args[tree.index]
     word, together, given = word_and_operands(
@@ -200,6 +204,9 @@ def expression(
     inverse = invert(texts[-1], loop[-1]) if "{by}" in form else ""
     if inverse:
         texts[-1] = inverse
+        if loop[-1].itemsize == 8:  # of which several at a time are divided where all are short
+            name = form.partition("{")[0]
+            return call(f"{name}_by", texts[:1], made, inverse), made
     text = _fill_text(form, texts, loop[-1], "_by" if inverse else "")
     return text if word.name in KEEP_HALVES else rounded(text, made), made
 

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from infinitensor.tasking.c.fold_loops import (
 from infinitensor.tasking.c.half_lanes import AT_ONCE, converts, lines_of_lanes, rest_of_lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from infinitensor.tasking.c.expressions import GroupStep, Input
     from infinitensor.tasking.c.fold_loops import Fold
@@ -51,7 +52,8 @@ MOST_LOOP_STEPS = 24
 WIDE_VECTORS = """#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC target("prefer-vector-width=512")
 #endif"""
-"""What many steps are computed with: of few, memory takes longer than either width."""
+"""What many steps are computed with, and divisions: of few, memory takes longer than either
+width."""
 MOST_KEPT = 16
 """Rows at most that are reduced part by part, in turns."""
 
@@ -83,23 +85,40 @@ class _Value:
     read_in: set[int] = field(default_factory=set)
 
 
+def is_called_over_floats(value: _Value) -> bool:
+    """Whether a function of `vector.h` computes it."""
+    return value.called and value.dtype.kind not in "iu"
+
+
 def is_input(text: str) -> bool:
     return text[0] == "x" and text[1:].isdigit()
 
 
-class _Body:
-    """The values of a group, in order, parted into loops."""
+class Body:
+    """The values of a group, in order, parted into loops.
 
-    def __init__(self, parts: Sequence[GroupStep], inputs: Sequence[Input]) -> None:
+    The steps are numbered from `first` on; of those before the dtypes of some are `given`, whose
+    values are in blocks.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[GroupStep],
+        inputs: Sequence[Input],
+        first: int = 0,
+        given: Mapping[int, np.dtype[Any]] = MappingProxyType({}),
+    ) -> None:
         self.inputs = inputs
+        self.given = {f"s{k}": dtype for k, dtype in given.items()}
+        steps = {**given, **{k: part.dtype for k, part in enumerate(parts, first)}}
         self.values: dict[str, _Value] = {}
         self.is_long = False
         self.inverses: dict[tuple[str, str], str] = {}
         """The names of inverted divisors, by their texts and types."""
-        for k, part in enumerate(parts):
+        for k, part in enumerate(parts, first):
             args = []
             for (where, at), loop in zip(part.sources, part.loop, strict=True):
-                dtype = inputs[at].dtype if where == "in" else parts[at].dtype
+                dtype = inputs[at].dtype if where == "in" else steps[at]
                 args.append((cast(f"{'x' if where == 'in' else 's'}{at}", dtype, loop), loop))
             if part.tree.word == CONSTANT:
                 text, made = number(part.tree.args[0], part.dtype), part.dtype
@@ -115,20 +134,23 @@ class _Body:
         loop = max((self.values[use].loop for use in uses if use in self.values), default=0)
         self.values[name] = _Value(name, dtype, text, uses, loop + call, call)
 
-    def call(self, name: str, texts: Sequence[str], dtype: np.dtype[Any]) -> str:
-        """A function over blocks: its arguments and its result become values, of halves floats."""
+    def call(self, name: str, texts: Sequence[str], dtype: np.dtype[Any], *numbers: str) -> str:
+        """A function over blocks: its arguments and its result become values, of halves floats;
+        `numbers` are the same for all elements."""
         blocks = []
         wide = FLOAT if dtype in HALVES else dtype
         for given in texts:
             text = given if dtype == wide else f"((float){given})"
-            if not (text in self.values or (is_input(text) and self.moves(int(text[1:])))):
+            is_block = text in self.values or text in self.given
+            if not (is_block or (is_input(text) and self.moves(int(text[1:])))):
                 argument = f"a{len(self.values)}"
                 self.add(argument, wide, text)
                 text = argument
             blocks.append(text)
         made = f"b{len(self.values)}"
-        kind = f"{'c' if wide.kind == 'c' else 'f'}{8 * wide.itemsize}"
-        self.add(made, wide, f"block_{name}_{kind}({', '.join(blocks)}, {made}, m);", call=True)
+        kind = c_type(wide) if wide.kind in "iu" else f"{wide.kind}{8 * wide.itemsize}"
+        given = ", ".join([*blocks, *numbers, made])
+        self.add(made, wide, f"block_{name}_{kind}({given}, m);", call=True)
         self.values[made].uses = tuple(blocks)
         return made
 
@@ -201,9 +223,6 @@ class _Body:
         """One loop over a block, and the functions that run behind it; `sums` are (name, type,
         value) of what is added up on the way, `kinds` the C types of what is read and written
         element by element, by the names of the pointers."""
-        if loop == 0:
-            for (text, kind), name in self.inverses.items():
-                yield f"const inverse_{kind} {name} = inverse_of_{kind}({text});"
         here = [v for v in self.values.values() if not v.called and v.loop == loop]
         text = " ".join([*(v.text for v in here), *last, *(value for _, _, value in sums)])
         names = dict.fromkeys(re.findall(r"\b[xsab]\d+\b", text))
@@ -212,7 +231,9 @@ class _Body:
         for name in names:
             if name in made:
                 continue
-            if name in self.blocks:
+            if name in self.given:
+                lines.append(f"const {c_type(self.given[name])} {name} = block_{name}[i];")
+            elif name in self.blocks:
                 lines.append(f"const {c_type(self.blocks[name].dtype)} {name} = block_{name}[i];")
             elif name[0] == "x" and self.moves(int(name[1:])):
                 dtype = self.inputs[int(name[1:])].dtype
@@ -239,6 +260,18 @@ class _Body:
         if any(not is_input(name) or self.moves(int(name[1:])) for name in names):
             return ""
         return self.inverses.setdefault((text, c_type(dtype)), f"inverse{len(self.inverses)}")
+
+    def inverse_lines(self, *, of_rows: bool) -> Iterator[str]:
+        """The inverses of divisors that are one number for a row, or of those for all."""
+        for (text, kind), name in self.inverses.items():
+            names = [int(x[1:]) for x in re.findall(r"\bx\d+\b", text)]
+            if of_rows == any(self.inputs[k].row for k in names):
+                yield f"const inverse_{kind} {name} = inverse_of_{kind}({text});"
+
+    def all_inverse_lines(self) -> Iterator[str]:
+        """The inverses of all divisors."""
+        yield from self.inverse_lines(of_rows=False)
+        yield from self.inverse_lines(of_rows=True)
 
     def moves(self, k: int) -> bool:
         return not self.inputs[k].scalar and not self.inputs[k].row
@@ -309,7 +342,7 @@ class Source:
     ) -> None:
         self.inputs = inputs
         self.folds = folds
-        self.body = body = _Body(parts, inputs)
+        self.body = body = self.first_body(parts)
         stored = {part.stored: k for k, part in enumerate(parts) if part.stored >= 0}
         self.outs = [(j, f"s{stored[j]}", parts[stored[j]].dtype) for j in range(n_outs)]
         dtypes = {*(x.dtype for x in inputs), *(p.dtype for p in parts)}
@@ -327,7 +360,26 @@ class Source:
         self.n_arrays = places
         self.is_across = any(not fold.along for fold in folds)
         self.folded = [self.fold_value(j, fold) for j, fold in enumerate(folds)]
-        body.compute_late([*(name for _, name, _ in self.outs), *self.at_once()], self.as_blocks())
+        self.part()
+
+    def first_body(self, parts: Sequence[GroupStep]) -> Body:
+        """The values of its steps: of all, or of those before a loop."""
+        return Body(parts, self.inputs)
+
+    def part(self) -> None:
+        """Part its values into loops over a block."""
+        stored = [name for _, name, _ in self.outs]
+        self.body.compute_late([*stored, *self.at_once()], self.as_blocks())
+
+    @property
+    def calls(self) -> bool:
+        """Whether functions of floats are called over blocks."""
+        return any(map(is_called_over_floats, self.body.values.values()))
+
+    def blocks(self) -> Iterator[str]:
+        """The blocks that loops leave for later ones."""
+        for name, value in self.body.blocks.items():
+            yield block_text(name, value.dtype)
 
     def at_once(self) -> list[str]:
         """Folds of values while they are computed."""
@@ -357,10 +409,10 @@ class Source:
         return name
 
     def lines(self) -> Iterator[str]:
-        if self.body.is_long:
+        if self.body.is_long or self.body.inverses:
             yield WIDE_VECTORS
         yield from ("#include <math.h>", "#include <stdint.h>", "#include <string.h>")
-        if any(value.called for value in self.body.values.values()):
+        if self.calls:
             yield from (header("polynomials.h"), header("vector.h"), header("blocks.h"))
         yield f"#define BLOCK {C_BLOCK_ELEMENTS}"
         yield from self.headers()
@@ -380,7 +432,7 @@ class Source:
         if self.is_complex:
             yield header("complex.h")
         if self.has_halves:
-            if self.has_floats or any(value.called for value in self.body.values.values()):
+            if self.has_floats or self.calls:
                 yield "#define BECOME_FLOATS"
             yield header("halves.h")
         if self.is_plain_across:
@@ -456,8 +508,8 @@ class Source:
                 name, wide = c_type(dtype), WIDE.get(kind_of(dtype), "int64_t")
                 yield f"const {name} x{k} = ({name})*(const {wide} *)(scalars + {at});"
                 at += 16 if dtype.kind == "c" else 8
-        for name, value in self.body.blocks.items():
-            yield f"{c_type(value.dtype)} block_{name}[BLOCK] __attribute__((aligned(64)));"
+        yield from self.body.inverse_lines(of_rows=False)
+        yield from self.blocks()
         yield from (f"{stored_type(self.inputs[k].dtype)} line{k}[BLOCK];" for k in self.moving)
         yield from (f"{stored_type(dtype)} out{j}[BLOCK];" for j, _, dtype in self.outs)
         yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"
@@ -473,6 +525,7 @@ class Source:
                 dtype = self.inputs[k].dtype
                 text = read(f"*(const {stored_type(dtype)} *)q[{at}]", dtype)
                 yield f"const {c_type(dtype)} x{k} = {text};"
+        yield from self.body.inverse_lines(of_rows=True)
         if self.is_across:
             yield "const double share = 1.0 / (seen + 1);"
             yield "(void)share;"
@@ -522,10 +575,7 @@ class Source:
             if fold.sums
         }
         sums = [(total, kind, value) for (value, kind), total in totals.items()]
-        for loop in range(self.body.n_loops):
-            is_last = loop == self.body.n_loops - 1
-            ends = (last, sums) if is_last else ([], [])
-            yield from self.body.loop_lines(loop, *ends, self.pointers())
+        yield from self.computed(last, sums)
         for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True)):
             if fold.along:
                 block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
@@ -534,6 +584,18 @@ class Source:
         for j, _, dtype in self.outs:
             at, name = len(self.arrays) + j, stored_type(dtype)
             yield f"if (o{j} == out{j}) put_{name}(o{j}, q[{at}], inner[{at}], begun, m);"
+
+    def computed(self, last: Sequence[str], sums: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+        """The loops over a block; with the last one what is stored and what is added up."""
+        for loop in range(self.body.n_loops):
+            is_last = loop == self.body.n_loops - 1
+            ends = (last, sums) if is_last else ([], [])
+            yield from self.body.loop_lines(loop, *ends, self.pointers())
+
+
+def block_text(name: str, dtype: np.dtype[Any]) -> str:
+    """The declaration of a block."""
+    return f"{c_type(dtype)} block_{name}[BLOCK] __attribute__((aligned(64)));"
 
 
 def source_of(

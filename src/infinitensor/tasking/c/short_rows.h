@@ -24,6 +24,10 @@
       else REPEATED(T, n)                                                                     \
       return block;                                                                           \
     }                                                                                         \
+    if (inner == sizeof(T) && outer != 0) {                                                   \
+      for (int64_t r = 0; r < rows; ++r) memcpy(block + r * n, first + r * outer, n * sizeof(T)); \
+      return block;                                                                           \
+    }                                                                                         \
     const int64_t last = outer < 0 ? rows - 1 : 0, width = n * (int64_t)sizeof(T);            \
     if (outer == (outer < 0 ? -1 : 1) * (int64_t)sizeof(T) &&                                 \
         transposed(sizeof(T), (char *)(block + last * n), outer < 0 ? -width : width,         \
@@ -42,6 +46,9 @@
   }                                                                                           \
   __attribute__((unused)) static void put_rows_##T(const T *block, char *first, int64_t outer,\
                                                    int64_t inner, int64_t rows, int64_t n) {  \
-    for (int64_t c = 0; c < n; ++c, first += inner)                                           \
-      for (int64_t r = 0; r < rows; ++r) *(T *)(first + r * outer) = block[r * n + c];        \
+    if (inner == sizeof(T))                                                                   \
+      for (int64_t r = 0; r < rows; ++r) memcpy(first + r * outer, block + r * n, n * sizeof(T)); \
+    else                                                                                      \
+      for (int64_t c = 0; c < n; ++c, first += inner)                                         \
+        for (int64_t r = 0; r < rows; ++r) *(T *)(first + r * outer) = block[r * n + c];      \
   }

@@ -2,7 +2,8 @@
 
 A row of three elements is shorter than its own beginning and end, so as many rows as fill a block
 are computed as if they were one. Operands that are the same for all rows, or for all elements of
-one, are lined up beside those that are not.
+one, are lined up beside those that are not. Where neighbours in memory are in different rows, so
+are parts of long rows: what is read in turns would fill no more than a corner of a block.
 """
 
 from __future__ import annotations
@@ -39,18 +40,20 @@ class _Short(Source):
 
     def declarations(self) -> Iterator[str]:
         yield from super().declarations()
-        yield "const int64_t most = n < BLOCK ? BLOCK / n : 1;"
+        yield "const int64_t part = shape[n_outer] < BLOCK ? shape[n_outer] : BLOCK;"
+        yield "const int64_t chunk = n < part ? n : part, most = n ? BLOCK / chunk : 1;"
         yield from (f"const char *had{k} = 0;" for k in self.moving)
 
     def walk(self) -> Iterator[str]:
-        yield "for (int64_t row = 0, rows; row < n_rows; row += rows) {"
-        yield "  const int64_t left = length - row % length;"
-        yield "  rows = left < most ? left : most;"
-        yield f"  char *q[{self.n_arrays}];"
-        yield f"  at_row(row, n_outer, shape, {self.n_arrays}, p, steps, q);"
-        yield "  for (int64_t begun = 0; begun < n; begun += BLOCK) {"
-        yield "    const int64_t each = n - begun < BLOCK ? n - begun : BLOCK, m = rows * each;"
+        yield "for (int64_t begun = 0; begun < n; begun += chunk) {"
+        yield "  const int64_t each = n - begun < chunk ? n - begun : chunk;"
+        yield "  for (int64_t row = 0, rows; row < n_rows; row += rows) {"
+        yield "    const int64_t left = length - row % length;"
+        yield "    rows = left < most ? left : most;"
+        yield "    const int64_t m = rows * each;"
         yield "    (void)m;"
+        yield f"    char *q[{self.n_arrays}];"
+        yield f"    at_row(row, n_outer, shape, {self.n_arrays}, p, steps, q);"
         yield from ("    " + line for line in self.block())
         yield "  }"
         yield "}"

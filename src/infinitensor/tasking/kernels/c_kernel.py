@@ -25,6 +25,8 @@ from infinitensor.native import address, fixed_library, library
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import GroupStep, Input
 from infinitensor.tasking.c.loops import C_BLOCK_ELEMENTS, MOST_KEPT, source_of
+from infinitensor.tasking.c.rolled_blocks import rolled_source_of
+from infinitensor.tasking.c.rolled_steps import loops_of, refuse_long
 from infinitensor.tasking.c.short_rows import short_source_of
 from infinitensor.threads import n_sharing, share_address
 
@@ -40,6 +42,8 @@ MOST_CHUNK_ELEMENTS = 256
 """The same of few rows, which fill a block together."""
 
 
+LEAST_ROLLED = 64
+"""Steps of a group from which its repeats are loops."""
 STARTED_ELEMENTS = 1 << 14
 """Elements from which a kernel that Python starts, outside of workers, may be shared."""
 
@@ -79,7 +83,7 @@ class Compiled:
         short: bool,
     ) -> None:
         self.short = short
-        self.source = (short_source_of if short else source_of)(parts, inputs, n_outs, folds)
+        self.source = _source(parts, inputs, n_outs, folds, short)
         self.inputs, self.folds, self.axes, self.line = inputs, folds, axes, line
         self.inner = line[-1]
         self.scalars = [k for k, given in enumerate(inputs) if given.scalar]
@@ -158,6 +162,24 @@ class Compiled:
                 )
             ]
         return self.packer.pack(*values)
+
+
+def _source(
+    parts: tuple[GroupStep, ...],
+    inputs: tuple[Input, ...],
+    n_outs: int,
+    folds: tuple[Fold, ...],
+    short: bool,
+) -> str:
+    """The C of a group; with loops only where that leaves much less to compile."""
+    if short:
+        return short_source_of(parts, inputs, n_outs, folds)
+    if not folds and len(parts) > LEAST_ROLLED:
+        loops = loops_of(parts, inputs)
+        refuse_long(len(parts), loops)
+        if loops:
+            return rolled_source_of(parts, inputs, n_outs)
+    return source_of(parts, inputs, n_outs, folds)
 
 
 @cache

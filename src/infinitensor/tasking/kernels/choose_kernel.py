@@ -12,7 +12,7 @@ import numpy as np
 from infinitensor.config import config
 from infinitensor.dtypes import HALVES, to_torch
 from infinitensor.events import lane
-from infinitensor.ir.op import At, Op
+from infinitensor.ir.op import At, Op, n_points
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend import blas
@@ -23,6 +23,7 @@ from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Input, Unsupported
 from infinitensor.tasking.c.group_step import Step, input_of
 from infinitensor.tasking.c.numba_kernels import jitted_kernel
+from infinitensor.tasking.c.rolled_steps import MOST_WRITTEN
 from infinitensor.tasking.kernels.c_calls import TASK_WORK, Mapped
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
 from infinitensor.tasking.kernels.fused_reduction import (
@@ -127,6 +128,7 @@ def fused_kernel(
 
     needs_box = bool(ends) or any(step.located for step in steps)
     ends_of = _ends_of(finals, final_source, n_made, n_extra)
+    over = _last_read(steps)
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         made: list[Any] = []
@@ -135,7 +137,7 @@ def fused_kernel(
             shape = tuple(hi - lo for lo, hi in box)
         else:
             box, shape = (), outs[-1].shape
-        for final, (of, results) in ends_of.get(None, ()):
+        for final, of, results in ends_of.get(None, ()):
             final(ins[of], outs[results], i)
         for number, step in enumerate(steps):
             args = [ins[k] if where == "in" else made[k] for where, k in step.sources]
@@ -147,8 +149,10 @@ def fused_kernel(
                 target = scratch(step.register, shape, step.dtype)
             step.run(args, [target], At((box,), ()) if step.located else None)
             made.append(target)
-            for final, (_, results) in ends_of.get(number, ()):
+            for final, _, results in ends_of.get(number, ()):
                 final(target, outs[results], i)
+            for k in over[number]:  # a GPU's memory is free for the next steps
+                made[k] = None
 
     worth = is_worth_compiling(plan, sum(work_of(step.node) for step in steps), n_alike)
     beside = may_become_worth(steps, plan.space.last, target)
@@ -165,7 +169,7 @@ def fused_kernel(
         made, eager = generate_or_steps(make, run, target)
         if eager:
             return Fused(run, n_registers, eager=worth)
-        waits = beside and (not worth or has_room_for_steps(steps, plan, target))
+        waits = beside and (not worth or has_room_for_steps(steps, n_registers, plan, target))
         if waits and isinstance(made, Generated):  # what is worth it is asked for in its first run
             n_before = 0 if worth else RUNS_BEFORE
             mapped = None if ends or not worth else steps
@@ -212,11 +216,11 @@ def fused_kernel(
     return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called, by_steps=run)
 
 
-def has_room_for_steps(steps: Sequence[Step], plan: GroupPlan, target: Target) -> bool:
+def has_room_for_steps(steps: Sequence[Step], n_held: int, plan: GroupPlan, target: Target) -> bool:
     """Whether what is between the steps of a task takes little of a device: then they go on until
     their kernel is compiled, which has nothing between them."""
     wide = max((step.dtype.itemsize for step in steps), default=0)
-    return len(steps) * wide * prod(plan.longest()) <= target.memory_bytes // GPU_STEPS_SHARE
+    return n_held * wide * prod(plan.longest()) <= target.memory_bytes // GPU_STEPS_SHARE
 
 
 def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
@@ -268,7 +272,58 @@ def may_become_worth(steps: list[Step], last: Node, target: Target) -> bool:
         return is_slow and all(_is_exact(step, target.tools) for step in steps)
     if last.op.kind == "reduction" and not _is_same_in_any_order(last):
         return False
-    return bool(steps) and all(_is_as_torch(step) for step in steps)
+    return bool(steps) and all(_is_as_torch(step.node) for step in steps)
+
+
+def have_bits_of_steps(nodes: Sequence[Node]) -> bool:
+    """Whether steps have the bits of whatever is planned for these nodes on a GPU, if all of it is
+    in one piece: generated code of each is steps' too, or all of them together are less work than
+    it is worth.
+    """
+    written = any(node.region is not None for node in nodes)  # code that writes is always generated
+    mapped = [node for node in nodes if node.op.kind == "elementwise"]
+    rounded = [n for n in nodes if n.op.kind == "reduction" and not _is_same_in_any_order(n)]
+    # groups that are alike count together, each with all that it reads and that reads it
+    if rounded:
+        n_reduced = sum(n_points(node.op, node.call) for node in rounded)
+        if not _is_little(n_reduced * _most_work(nodes)):
+            return False
+    if all(_is_as_torch(node) or _is_complex(node) for node in mapped):
+        return True
+    work = sum(node.call.outs[0].n_elements * work_of(node) for node in mapped)
+    return not written and _is_little(work)
+
+
+def _most_work(nodes: Sequence[Node]) -> int:
+    """The most work that nodes do together for each element which read of each other, step by step
+    or by reductions."""
+    family_of: dict[int, list[Node]] = {}
+    families: dict[int, list[Node]] = {}
+    for node in nodes:
+        if node.op.kind not in ("elementwise", "reduction"):
+            continue
+        joined = [node]
+        for operand in node.operands:
+            other = family_of.get(operand.value, joined)
+            if other is joined:
+                continue
+            few, joined = sorted((other, joined), key=len)
+            joined += few
+            families.pop(id(few), None)
+            family_of.update((value, joined) for member in few for value in member.outs)
+        family_of.update((value, joined) for value in node.outs)
+        families[id(joined)] = joined
+    return max((sum(map(work_of, family)) for family in families.values()), default=0)
+
+
+def _is_little(work: int) -> bool:
+    """Whether no group of so much work in all is compiled before it is repeated."""
+    return work * SHORT_WORK < COMPILED_ELEMENTS
+
+
+def _is_complex(node: Node) -> bool:
+    """Whether Triton has no code for it."""
+    return any(dtype.kind == "c" for dtype in node.call.loop)
 
 
 def _is_same_in_any_order(node: Node) -> bool:
@@ -310,12 +365,12 @@ def _is_exact(step: Step, tools: Tools) -> bool:
     return step.node.op.name in CONSTANTS or _is_exact_node(step.node, tools)
 
 
-def _is_as_torch(step: Step) -> bool:
+def _is_as_torch(node: Node) -> bool:
     """Whether Triton computes what torch does on a GPU, bit for bit."""
-    op = step.node.op
+    op = node.op
     if op.name in CONSTANTS:
         return True
-    if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in step.node.call.loop):
+    if op.kind != "elementwise" or _is_complex(node):
         return False
     return all(WORDS[word].as_torch for word in op.expression.words())
 
@@ -500,7 +555,10 @@ def generate(
     same: list[int] = []
     shape = end.of[0].shapes[0] if end.of else steps[-1].node.call.outs[0].shape
     axes = reduced_axes(end.of[0]) if end.folds else ()
-    line, short = line_axes(shape, axes), is_short(shape, axes) and tools.has_compiler
+    line = line_axes(shape, axes)
+    # parts of rows are blocks together there, as short rows are
+    across = not end.of and any(_reads_across(step.node) for step in steps)
+    short = (across or is_short(shape, axes)) and tools.has_compiler and len(steps) <= MOST_WRITTEN
     for n, i in group_inputs(graph, group):
         node = graph.nodes[n]
         if node.op.kind not in ("elementwise", "reduction"):
@@ -524,7 +582,7 @@ def generate(
     try:
         n_stored = n_outs + (last >= 0 and steps[last].out < 0)
         if not tools.has_compiler:
-            is_made = tools.has_numba
+            is_made = tools.has_numba and len(parts) <= MOST_WRITTEN
             return jitted_kernel(tuple(parts), tuple(inputs), n_stored) if is_made else None
         folds = tuple(end.folds)
         return compiled_kernel(tuple(parts), tuple(inputs), n_stored, folds, axes, line, short)
@@ -642,13 +700,13 @@ def reduce_kernel(node: Node, plan: GroupPlan, device_kind: str, parts_out: bool
 
 def _ends_of(
     finals: Sequence[Any], sources: Sequence[tuple[str, int]], n_made: Sequence[int], first: int
-) -> dict[int | None, list[tuple[Any, tuple[int, slice]]]]:
-    """Reductions by the step that they are of (None: of an operand, whose number comes with them),
-    each with the places of its outputs: from the first one on, in order."""
-    found: dict[int | None, list[tuple[Any, tuple[int, slice]]]] = {}
+) -> dict[int | None, list[tuple[Any, int, slice]]]:
+    """Reductions by the step that they are of (None: of an operand), each with the number of that,
+    and with the places of its outputs: from the first one on, in order."""
+    found: dict[int | None, list[tuple[Any, int, slice]]] = {}
     for final, (where, k), n in zip(finals, sources, n_made, strict=True):
-        of = (final, (k, slice(first, first + n)))
-        found.setdefault(k if where == "step" else None, []).append(of)
+        end = (final, k, slice(first, first + n))
+        found.setdefault(k if where == "step" else None, []).append(end)
         first += n
     return found
 
@@ -674,6 +732,19 @@ def _give_registers(steps: list[Step], reduced: set[int]) -> int:
             if last_use.get(k) == i and steps[k].register >= 0:
                 free.append(steps[k].register)
     return n
+
+
+def _last_read(steps: Sequence[Step]) -> list[list[int]]:
+    """For each step: those that nothing behind it reads, itself among them."""
+    last = list(range(len(steps)))
+    for number, step in enumerate(steps):
+        for where, k in step.sources:
+            if where == "step":
+                last[k] = number
+    over: list[list[int]] = [[] for _ in steps]
+    for k, number in enumerate(last):
+        over[number].append(k)
+    return over
 
 
 def may_reuse(graph: Graph, group: Group, device_kind: str) -> bool:

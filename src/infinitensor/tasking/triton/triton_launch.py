@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from infinitensor.dtypes import kind_of, to_torch
 from infinitensor.jit import Launch, Launches, picker
 from infinitensor.ops.backend.compile_beside import can_start
+from infinitensor.tasking.c.rolled_steps import refuse_long
 from infinitensor.tasking.triton.triton_reduce import chunk_source, merge_source
 from infinitensor.tasking.triton.triton_source import framed_source, map_source
 
@@ -110,10 +111,12 @@ class _Numbers(NamedTuple):
     """The arguments of a kernel for its scalars, and the parts left out because of them."""
 
     values: list[Any]
-    ones: frozenset[int] = frozenset()
+    ones: frozenset[int]
     """Numerators that are one."""
-    alike: tuple[tuple[int, int], ...] = ()
+    alike: tuple[tuple[int, int], ...]
     """Scalars, and those before them that they are as: in long groups, which hold many."""
+    passed: list[Any]
+    """The numbers of the other scalars."""
 
 
 class Scalars:
@@ -139,11 +142,16 @@ class Scalars:
         ones = frozenset([k for k, at in self._numerators if given[at] == 1])
         first: dict[Any, int] = {}
         alike = []
-        for (k, dtype), value in zip(self._compared, values, strict=False):
+        passed = []
+        for at, (k, dtype) in enumerate(self._compared):
             # zeros have signs, and what is no number is as nothing else
-            if value and first.setdefault((dtype, value), k) != k:
-                alike.append((k, first[dtype, value]))
-        self._last = (given, _Numbers(values, ones, tuple(alike)))
+            value = values[at] or repr(values[at])
+            before = first.setdefault((dtype, value), k) if value == value else k
+            if before != k:
+                alike.append((k, before))
+            else:
+                passed.append(values[at])
+        self._last = (given, _Numbers(values, ones, tuple(alike), passed if alike else values))
         return self._last[1]
 
 
@@ -151,11 +159,13 @@ class MapKernel:
     """`kernel(ins, outs, shape)`: the steps of a group in one pass."""
 
     def __init__(self, group: Group) -> None:
+        refuse_long(len(group.parts), group.loops)
         map_source(group, 1, True, False)  # refuse what cannot be generated now
         self.group = group
         self._arrays, self._numbers = picker(group.arrays), picker(group.scalars)
         self._scalars = Scalars(group)
         self._by_numbers: dict[tuple[Any, Any], Launches] = {}
+        self._found: tuple[_Numbers, Launches, Sequence[Any]] | None = None
 
     def __call__(self, ins: Sequence[Any], outs: Sequence[Any], shape: tuple[int, ...]) -> None:
         if 0 in shape:
@@ -168,22 +178,31 @@ class MapKernel:
         self, tiles: Sequence[Any], given: Sequence[Any], shape: tuple[int, ...]
     ) -> tuple[Launch, Sequence[Any]]:
         """The launch of arrays and outputs, and the numbers as it takes them."""
-        values, ones, alike = self._scalars.of(given)
+        numbers = self._scalars.of(given)
+        found = self._found
+        if found is None or found[0] is not numbers:
+            found = self._found = (numbers, *self._launches_of(numbers))
+        return found[1].get(shape, tiles), found[2]
+
+    def _launches_of(self, numbers: _Numbers) -> tuple[Launches, Sequence[Any]]:
+        """The launches of a choice of numbers, and those that they take."""
+        values, ones, alike, passed = numbers
         # 1 / x takes fewer instructions than y / x, and equal numbers fewer registers, but which
         # they are shows only now
         if (ones, alike) not in self._by_numbers and len(self._by_numbers) >= MOST_KERNELS:
-            alike = ()
+            alike, passed = (), values
         launches = self._by_numbers.get((ones, alike))
         if launches is None:
             make = partial(_map_launch, replace(self.group, ones=ones, alike=alike))
             launches = self._by_numbers[ones, alike] = Launches(make)
-        return launches.get(shape, tiles), values
+        return launches, passed
 
 
 def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
     """How the steps of a group are launched over tiles."""
     is_long = len(group.parts) >= MANY_STEPS
     late = is_long and not group.fused and group.n_divisions >= MANY_DIVISIONS
+    late &= not group.loops  # what is checked in the end would be held from turn to turn
     most = (
         LATE_BLOCK if late else PROGRAM_LANES // 2 if is_long and not group.fused else PROGRAM_LANES
     )

@@ -18,6 +18,7 @@ from infinitensor.dtypes import bfloat16, kind_of
 from infinitensor.ops.table.scalar import Arg
 from infinitensor.ops.table.words import BOOL
 from infinitensor.tasking.c.expressions import Unsupported, refuse_undefined, word_and_operands
+from infinitensor.tasking.c.rolled_steps import MOST_WRITTEN, loops_of
 from infinitensor.tasking.triton.triton_division import (
     DIVIDE,
     DIVISIONS,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from infinitensor.ops.table.words import Word
     from infinitensor.tasking.c.expressions import GroupStep, Input, Typed
+    from infinitensor.tasking.c.rolled_steps import Loop, Source
 
 TYPES = {
     "bool": "tl.int1",
@@ -208,7 +210,7 @@ class Group:
     ones: frozenset[int] = frozenset()
     """The numerators that are 1 in this kernel."""
     alike: tuple[tuple[int, int], ...] = ()
-    """Scalars that are as another one in this kernel: a thread holds that one alone."""
+    """Scalars that are as another one in this kernel, which is given that one alone."""
     fused: bool = False
     """Whether it rounds as `config.rounding` "fused" says."""
 
@@ -241,24 +243,57 @@ class Group:
         """Names of the arrays in a kernel's arguments."""
         return [f"p{a}" for a in range(self.n_arrays)]
 
+    @property
+    def passed(self) -> list[int]:
+        """The scalars that a kernel is given: of those that are alike the first."""
+        alike = dict(self.alike)
+        return [k for k in self.scalars if k not in alike]
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The repeats of its steps that are written as loops."""
+        if not all(self._is_block):  # it would have no lanes before the loop, and some in it
+            return ()
+        alike = dict(self.alike)
+        return tuple(
+            loop
+            for loop in loops_of(self.parts, self.inputs)
+            if len(self.parts) > MOST_WRITTEN
+            or all(len({alike.get(k, k) for k in every}) == 1 for every in loop.changing)
+        )
+
+    @property
+    def _is_block(self) -> list[bool]:
+        """Of each step, whether it has a value for each lane."""
+        found: list[bool] = []
+        for part in self.parts:
+            found.append(
+                any(
+                    found[at] if where == "step" else not self.inputs[at].scalar
+                    for where, at in part.sources
+                )
+            )
+        return found
+
     def numbers(self) -> list[str]:
         """The scalars in a kernel's arguments, in the dtype that `_passed_dtype` says."""
         short = {"f": "fp", "u": "u"}
-        kinds = [_passed_dtype(self.inputs[k].dtype) for k in self.scalars]
+        kinds = [_passed_dtype(self.inputs[k].dtype) for k in self.passed]
         return [
             f'x{k}: "{short.get(dtype.kind, "i")}{8 * dtype.itemsize}"'
-            for k, dtype in zip(self.scalars, kinds, strict=True)
+            for k, dtype in zip(self.passed, kinds, strict=True)
         ]
 
     def body(
-        self, places: Sequence[str], mask: str, stores: bool = True
+        self, places: Sequence[str], mask: str, stores: bool = True, rolls: bool = False
     ) -> tuple[list[str], list[str]]:
         """(lines of one pass, names of what steps make) over pointers to places in arrays.
 
         `mask` names the lanes that are there; empty: all are. `stores`: what is kept is stored.
+        `rolls`: repeats are written as loops; only what is kept has a name then.
         """
         how = Division.FUSED if self.fused else Division.EXACT
-        lines, made, _ = self._pass(places, mask, how)
+        lines, made, _ = self._pass(places, mask, how, rolls=rolls)
         return [*lines, *(self._stores(places, made, mask) if stores else ())], made
 
     def late_body(self, places: Sequence[str], mask: str) -> list[str]:
@@ -285,25 +320,22 @@ class Group:
         )
 
     def _pass(
-        self, places: Sequence[str], mask: str, how: Division, prefix: str = "t"
+        self,
+        places: Sequence[str],
+        mask: str,
+        how: Division,
+        prefix: str = "t",
+        rolls: bool = False,
     ) -> tuple[list[str], list[str], Writer]:
-        """Lines that load and compute, the names of what steps make, and who wrote them."""
+        """Lines that load and compute, the names of what steps make, and who wrote them; `rolls`:
+        with loops, of which only what is stored has a name."""
         writer = Writer(how, prefix)
-        alike = dict(self.alike)
         lines = []
         for place, k in zip(places, self.arrays, strict=False):
             type_of(self.inputs[k].dtype)
             masked = f", mask={mask}, other=0" if mask else ""
             lines.append(f"x{k} = tl.load({place}{masked})")
-        made: list[str] = []
-        for part in self.parts:
-            args = []
-            for where, at in part.sources:
-                dtype = self.inputs[at].dtype if where == "in" else self.parts[at].dtype
-                args.append((f"x{alike.get(at, at)}" if where == "in" else made[at], dtype))
-            if _divides(part) and part.sources[0][0] == "in" and part.sources[0][1] in self.ones:
-                args[0] = (ONE, SINGLE)
-            made.append(writer.step(part, args))
+        made = _Pass(self, writer).write(self.loops if rolls else ())
         return [*lines, *writer.lines], made, writer
 
     def _stores(self, places: Sequence[str], made: Sequence[str], mask: str) -> list[str]:
@@ -318,9 +350,85 @@ class Group:
         """Scalars in their own dtype."""
         return [
             f"x{k} = {cast(f'x{k}', _passed_dtype(self.inputs[k].dtype), self.inputs[k].dtype)}"
-            for k in self.scalars
+            for k in self.passed
             if _passed_dtype(self.inputs[k].dtype) != self.inputs[k].dtype
         ]
+
+
+class _Pass:
+    """One pass over the steps of a group, which a writer writes."""
+
+    def __init__(self, group: Group, writer: Writer) -> None:
+        self.group, self.writer = group, writer
+        alike = dict(group.alike)
+        self.inputs = [f"x{alike.get(k, k)}" for k in range(len(group.inputs))]
+        self.names = [""] * len(group.parts)
+
+    def write(self, loops: Sequence[Loop]) -> list[str]:
+        """Write all, some steps as loops; the names of what they make: of loops, what is held."""
+        at = 0
+        for loop in loops:
+            self.steps(at, loop.repeat.first)
+            self.loop(loop)
+            at = loop.repeat.end
+        self.steps(at, len(self.names))
+        return self.names
+
+    def steps(self, begin: int, end: int) -> None:
+        """Write some steps, one after another."""
+        for k in range(begin, end):
+            sources = self.group.parts[k].sources
+            names = [self.inputs[at] if where == "in" else self.names[at] for where, at in sources]
+            self.names[k] = self.step(k, names, sources[0])
+
+    def step(self, k: int, names: Sequence[str], numerator: Source) -> str:
+        """Write a step over names of what it reads; the name of what it makes."""
+        group, part = self.group, self.group.parts[k]
+        args = [
+            (name, (group.inputs if where == "in" else group.parts)[at].dtype)
+            for name, (where, at) in zip(names, part.sources, strict=True)
+        ]
+        where, at = numerator
+        every = (at,) if where == "in" else at if where == "ins" else ()
+        if _divides(part) and every and group.ones.issuperset(every):
+            args[0] = (ONE, SINGLE)
+        return self.writer.step(part, args)
+
+    def loop(self, loop: Loop) -> None:
+        """Write a loop: what is held has the same names in it and behind it."""
+        repeat, lines = loop.repeat, self.writer.lines
+        held = {(at, ago): f"h{repeat.first + at}_{ago}" for at, ago, _ in loop.held}
+        lines += [f"{held[at, ago]} = {self.names[before]}" for at, ago, before in loop.held]
+        begin = len(lines)
+        names: list[str] = []
+        numbers: dict[tuple[int, ...], str] = {}
+        """Of each number that changes from turn to turn."""
+        for k, sources in enumerate(loop.sources, repeat.first + repeat.length):
+            read = []
+            for where, at in sources:
+                if where == "ins" and at not in numbers:
+                    numbers[at] = self.number(at)
+                by: dict[str, Any] = {"in": self.inputs, "ins": numbers, "step": self.names}
+                by |= {"turn": names, "held": held}
+                read.append(by[where][at])
+            names.append(self.step(k, read, sources[0]))
+        for at, ago, _ in loop.held:
+            lines.append(f"{held[at, ago]} = {names[at] if ago == 1 else held[at, ago - 1]}")
+        lines[begin:] = [
+            f"for turn in range({repeat.times}):",
+            *(f"    {x}" for x in lines[begin:]),
+        ]
+        for at, ago, _ in loop.held:
+            self.names[loop.step_of(at, ago)] = held[at, ago]
+
+    def number(self, every: tuple[int, ...]) -> str:
+        """The number of a turn, of those of all turns."""
+        names = [self.inputs[k] for k in every]
+        name = names[0]
+        if len(set(names)) > 1:
+            for turn, each in enumerate(names[1:], 1):
+                name = self.writer.let(f"tl.where(turn == {turn}, {each}, {name})")
+        return name
 
 
 def _divides(part: GroupStep) -> bool:
@@ -410,7 +518,7 @@ def map_source(
         places.append(f"p{a} + ({offset})")
     lines += group.scalar_lines()
     mask = "" if whole else "mask"
-    lines += group.late_body(places, mask) if late else group.body(places, mask)[0]
+    lines += group.late_body(places, mask) if late else group.body(places, mask, rolls=True)[0]
     arguments = [*group.pointers(), *group.numbers(), *sizes, *(s for each in steps for s in each)]
     text = function(
         "steps", arguments, lines, ["ROWS", "COLUMNS"] if across >= 0 else ["BLOCK"], even
