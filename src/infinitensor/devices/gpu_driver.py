@@ -1,4 +1,4 @@
-"""NVIDIA's driver, called directly: to start a recording and to wait for streams.
+"""NVIDIA's driver, called directly: to start a recording, to wait for streams and to read little.
 
 torch's calls look up the current stream, switch to ours and back, and make objects: some
 microseconds in every evaluation. Where a call of the driver does not go well, nothing is done, and
@@ -23,18 +23,18 @@ def _never(*_: Any) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _driver() -> tuple[Callable[[int, int], bool], Callable[[tuple[int, ...]], bool]]:
-    """What starts recordings, and what waits for streams; without driver or C neither does."""
+def _driver() -> tuple[Callable[..., bool], Callable[..., bool], Callable[..., bool]]:
+    """What starts recordings, waits for streams and reads; without driver or C none does."""
     module = None if config.compile == "never" else extension("devices/gpu_driver")
     try:
         driver = ctypes.CDLL("libcuda.so.1")
-        found = driver.cuGraphLaunch, driver.cuStreamSynchronize
+        found = driver.cuGraphLaunch, driver.cuStreamSynchronize, driver.cuMemcpyDtoH_v2
     except (OSError, AttributeError):
-        return _never, _never
+        return _never, _never, _never
     if module is None:
-        return _never, _never
+        return _never, _never, _never
     module.use(*(ctypes.cast(function, ctypes.c_void_p).value for function in found))
-    return module.launch_graph, module.wait
+    return module.launch_graph, module.wait, module.read
 
 
 def launch_graph(graph: int, stream: int) -> bool:
@@ -45,6 +45,11 @@ def launch_graph(graph: int, stream: int) -> bool:
 def wait(streams: tuple[int, ...]) -> bool:
     """Wait for streams; whether the driver did."""
     return _driver()[1](streams)
+
+
+def read(to: int, place: int, n_bytes: int) -> bool:
+    """Copy bytes of a GPU that are made to memory of the host; whether the driver did."""
+    return _driver()[2](to, place, n_bytes)
 
 
 class Recorded:

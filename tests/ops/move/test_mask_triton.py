@@ -99,6 +99,28 @@ def test_tensors_of_the_host_are_counted_by_torch() -> None:
     assert not mask_triton.compact(torch.arange(100.0), mask, torch.empty(int(total)))
 
 
+def test_torch_counts_and_picks_until_all_kernels_are_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, mask = torch.arange(1.0, 101.0), mask_of(100, 0.4)
+    asked: list[Any] = []
+
+    def can_start(*given: Any) -> bool:
+        asked.append(given)
+        return False
+
+    monkeypatch.setattr(mask_triton, "can_start", can_start)
+    total, out = torch.tensor(0), torch.zeros(int(mask.sum()))
+    with triton_in_numpy(mask_triton) as launches:
+        mask_triton.count_into(mask, total)
+        assert not mask_triton.compact(x, mask, out)
+        assert not mask_triton.pack(x, mask, torch.zeros(100), torch.tensor([0]))
+    assert launches == []
+    assert len(asked) == 2 + 3 + 3, "each is asked for, that they are compiled together"
+    assert int(total) == int(mask.sum())
+    assert not out.any()
+
+
 @pytest.mark.gpu
 def test_masks_on_a_gpu_choose_what_numpys_do() -> None:
     def f(xp: Any, x: Any) -> list[Any]:

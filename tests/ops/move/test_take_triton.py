@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiled import compiles, needs_triton
 from tests.on_gpu import some
 from tests.triton_in_numpy import triton_in_numpy
 
@@ -23,6 +24,7 @@ CASES: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = [
     ((30, 20), (0, 1), (40, 50)),
     ((4, 6, 5, 33), (1, 2), (17,)),
 ]
+ALONG = [((3000, 7), 1, 1), ((40, 30), 1, 50), ((30, 40, 5), 1, 9), ((90, 70), 0, 33)]
 
 
 @pytest.fixture
@@ -59,6 +61,37 @@ def test_rows_are_those_of_numpy(
     assert [check() for check in lane.checks] == [True]
 
 
+@pytest.mark.parametrize(("shape", "axis", "n_taken"), ALONG)
+@pytest.mark.parametrize("dtype", DTYPES[:-1])
+def test_elements_along_lines_are_those_of_numpy(
+    launches: list[Any], shape: tuple[int, ...], axis: int, n_taken: int, dtype: str
+) -> None:
+    x = np.abs(some(*shape) * 50).astype(dtype)
+    index = index_of((*shape[:axis], n_taken, *shape[axis + 1 :]), shape[axis])
+    wanted = np.take_along_axis(x, index, axis)
+    out = torch.empty_like(torch.from_numpy(wanted))
+    assert take_triton.take_along(torch.from_numpy(x), torch.from_numpy(index), axis, out)
+    np.testing.assert_array_equal(out.numpy(), wanted)
+    assert lane.checks is not None
+    assert [check() for check in lane.checks] == [True]
+    index.reshape(-1)[700] = -shape[axis] - 1
+    assert take_triton.take_along(torch.from_numpy(x), torch.from_numpy(index), axis, out)
+    assert [check() for check in lane.checks] == [True, False]
+    assert len(launches) == 2
+
+
+@needs_triton
+@pytest.mark.parametrize("axis", [0, 1])
+def test_kernels_along_lines_compile(axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Any] = []
+    monkeypatch.setattr(take_triton, "has_started", lambda *given: found.append(given[:2]))
+    monkeypatch.setattr(take_triton, "can_read", lambda index: True)
+    x, index = torch.zeros((3000, 7)), torch.zeros((3000, 7), dtype=torch.int64)
+    assert not take_triton.take_along(x, index, axis, x.clone())
+    ((launch, tiles),) = found
+    assert compiles(launch, [tile.dtype for tile in tiles])
+
+
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "uint8"])
 def test_indices_are_wrapped_into_their_axis(launches: list[Any], dtype: str) -> None:
     index = index_of((30, 50), 100)
@@ -90,6 +123,10 @@ def test_what_is_not_for_a_kernel_is_left_to_torch(
     assert not take_triton.take(torch.zeros((2000, 2)).T, [index], [2000], 1, out)
     assert not take_triton.take(x, [index[::2]], [2000], 1, out[:, :1000])
     assert not take_triton.take(x, [index[:9]], [2000], 1, out[:, :9].clone())
+    along = torch.zeros((2, 2000), dtype=torch.int64)
+    assert not take_triton.take_along(x.T.contiguous().T, along, 1, out)
+    assert not take_triton.take_along(x, along[:1], 1, out), "it is broadcast"
+    assert not take_triton.take_along(x[:, :0], along, 1, out), "there is nothing to take"
     assert take_triton.wrap(index[:9], 5) is None
     assert take_triton.wrap(index.to(torch.float32), 5) is None
     monkeypatch.setattr(lane, "checks", None)
@@ -112,6 +149,9 @@ def test_reads_that_are_repeated_on_a_gpu_are_numpys(
             for _ in range(4):
                 np.testing.assert_array_equal(it.compute(base[index]).numpy(), x[at])
                 np.testing.assert_array_equal(it.compute(base[:, other]).numpy(), x[:, at % 31])
+                lines = it.compute(it.take_along_axis(base, other.reshape(-1, 1)[:900], 1))
+                wanted = np.take_along_axis(x, (at % 31).reshape(-1, 1)[:900], 1)
+                np.testing.assert_array_equal(lines.numpy(), wanted)
                 pair = it.compute(base[index, other]).numpy()
                 np.testing.assert_array_equal(pair, x[at, at % 31])
             wrong = it.compute(it.asarray(np.where(np.arange(5000) == 77, 900 + turn, at)))

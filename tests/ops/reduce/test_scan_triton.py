@@ -37,7 +37,8 @@ def test_the_first_block_begins_with_nothing_so_that_zeros_keep_their_sign() -> 
     assert np.signbit(out.numpy()[:BLOCK]).all()
 
 
-def test_short_lines_tables_and_other_dtypes_are_torchs() -> None:
+def test_short_lines_tables_and_other_dtypes_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan_triton, "can_start", lambda *given: False)
     line = torch.zeros(2 * LEAST)
     refused = [
         (line[: LEAST - 1], torch.empty(LEAST - 1)),
@@ -95,6 +96,19 @@ def test_columns_of_floats_are_added_row_after_row(
         assert not scan_triton.running_sum(wide, torch.empty_like(wide), 0)
     np.testing.assert_array_equal(out.numpy(), np.cumsum(x, -2))
     assert len(launches) == 1
+
+
+@pytest.mark.parametrize("shape", [(2000, 44), (LEAST,), (3, 3 * BLOCK)])
+def test_integers_are_torchs_until_their_kernels_are_compiled(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan_triton, "can_start", lambda *given: False)
+    x = torch.ones(shape, dtype=torch.int64)
+    with triton_in_numpy(scan_triton) as launches:
+        assert not scan_triton.running_sum(x, torch.empty_like(x), len(shape) - 1)
+        assert launches == []
+        floats = x.double()
+        assert scan_triton.running_sum(floats, torch.empty_like(floats), len(shape) - 1)
 
 
 @needs_triton

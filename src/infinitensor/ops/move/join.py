@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
-from infinitensor.ops.move import moved_rows
+from infinitensor.ops.move import join_triton, moved_rows
 from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
@@ -84,7 +84,19 @@ def _concatenate_call(
     return call(gather_form(arrays, joined), Spec(joined, found), axis=axis, starts=tuple(starts))
 
 
-_JOIN: dict[str, Any] = {"kernel": _joined_kernel, "need": _joined_need, "moves": True}
+def _joined_cuda(
+    xp: Any, *tiles: Any, out: Any, at: At, axis: int, starts: tuple[int, ...]
+) -> None:
+    if not join_triton.join([x for x in tiles if x is not None], axis, out):
+        _joined_kernel(xp, *tiles, out=out, at=at, axis=axis, starts=starts)
+
+
+_JOIN: dict[str, Any] = {
+    "kernel": _joined_kernel,
+    "kernels": {"cuda": _joined_cuda},
+    "need": _joined_need,
+    "moves": True,
+}
 
 
 @op(

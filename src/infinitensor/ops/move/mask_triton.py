@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from infinitensor.jit import Launch, Launches, has_triton, triton_module
 from infinitensor.lazy_torch import torch
+from infinitensor.ops.backend.compile_beside import can_start
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Start: TypeAlias = tuple[Launch, Sequence[Any]]
 
 MASK_BLOCK_ELEMENTS = 4096
 """Elements of a program."""
@@ -71,45 +77,52 @@ _pack_places = _launches(triton_module(_FILL.format(**_PLACES), _PADDED))
 
 def count_into(mask: Any, out: Any) -> None:
     """How many entries a mask has, into an integer on the GPU; torch takes several times longer."""
-    if _can_read(mask):
-        _count_blocks(mask, out)
-    else:
+    if not (_can_read(mask) and _have_started(_counting(mask, out)[1])):
         out[...] = torch.count_nonzero(mask)
 
 
-def _count_blocks(mask: Any, total: Any = None) -> Any:
+def _counting(mask: Any, total: Any = None) -> tuple[Any, list[Start]]:
     """How many entries each block has, then where the part of each ends; how many there are goes
     into `total`. (Scratch is always alike: launches are known by the other tiles.)"""
     n = mask.numel()
     n_blocks = -(-n // MASK_BLOCK_ELEMENTS)
     counts = torch.empty(2 * n_blocks, dtype=torch.int64, device=mask.device)
-    _count.get((n,), (mask,))((mask, counts))
     alike = (mask,) if total is None else (mask, total)
     target = counts if total is None else total  # the first of the counts is read by then
-    _added.get((n_blocks,), alike)((counts, target))
-    return counts
+    count, added = _count.get((n,), (mask,)), _added.get((n_blocks,), alike)
+    return counts, [(count, (mask, counts)), (added, (counts, target))]
+
+
+def _have_started(starts: Sequence[Start]) -> bool:
+    """Start kernels, one after another; False, and nothing done, until all are compiled."""
+    if not all([can_start(launch, tiles) for launch, tiles in starts]):  # all are asked for
+        return False
+    for launch, tiles in starts:
+        launch(tiles)
+    return True
 
 
 def compact(x: Any, mask: Any, out: Any) -> bool:
     """`out[...] = x[mask]` for torch tensors of one shape, `out` having as many elements as there
-    are; False, and nothing done, without Triton or where they are not contiguous."""
+    are; False, and nothing done, without Triton, until it is compiled, or where they are not
+    contiguous."""
     if not (_can_move(x, mask, out) and out.numel()):
         return False
     tiles = (mask, x, out)
-    _fill.get((x.numel(),), tiles)((*tiles, _count_blocks(mask)))
-    return True
+    counts, counting = _counting(mask)
+    return _have_started([*counting, (_fill.get((x.numel(),), tiles), (*tiles, counts))])
 
 
 def pack(x: Any, mask: Any, out: Any, count: Any) -> bool:
     """The elements that a mask chooses at the beginning of an `out` of its shape, zeros behind
-    them, and how many there are: without `x` their places. False, and nothing done, without Triton
-    or where they are not contiguous."""
+    them, and how many there are: without `x` their places. False, and nothing done, without Triton,
+    until it is compiled, or where they are not contiguous."""
     if not (out.is_contiguous() and _can_read(mask) if x is None else _can_move(x, mask, out)):
         return False
     tiles = (mask, out) if x is None else (mask, x, out)
     launches = _pack_places if x is None else _pack
-    launches.get((mask.numel(),), tiles)((*tiles, _count_blocks(mask, count)))
-    return True
+    counts, counting = _counting(mask, count)
+    return _have_started([*counting, (launches.get((mask.numel(),), tiles), (*tiles, counts))])
 
 
 def _can_read(mask: Any) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LEAST_WRITTEN_ELEMENTS = 1 << 8
 """Fewer are written before a kernel would be compiled."""
-MOST_ENTRIES = 1 << 10
+MOST_ENTRIES = 1 << 11
 """Which a program can look at all of; more are added by a sort."""
 PLACES_OF_ENTRY = 8
 """Places, for each of many entries, up to which these are marked in memory."""

@@ -291,6 +291,8 @@ def _along_kernel(xp: Any, x: Any, index: Any, out: Any, axis: int, n: int) -> N
         return
     if xp is np and moved_rows.take_along(x, index, axis, out):
         return
+    if xp is not np and take_triton.take_along(x, index, axis, out):
+        return
     index = checked_index(xp, index, n, axis)
     if xp is np:
         out[...] = np.take_along_axis(x, index, axis)

@@ -77,6 +77,28 @@ def taken(
     tl.store(out + (outer * n_index + row) * width + column, values, mask=inside)
 """
 
+_ALONG = """\
+@triton.jit
+def taken_along(
+    x, out, flag, index, n_out, n_taken, inner, n, WIDE: tl.constexpr, LINES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n_out
+    i = tl.load(index + at, mask=inside, other=0).to(tl.int64)
+    i = tl.where(i < 0, i + n, i)
+    is_wrong = (i < 0) | (i >= n)
+    tl.store(flag + at * 0, 1, mask=is_wrong)
+    i = tl.where(is_wrong, 0, i)
+    number = at if WIDE else at.to(tl.int32)
+    if LINES:
+        place = (number // n_taken).to(tl.int64) * n + i
+    else:
+        outer = number // (n_taken * inner)
+        place = (outer.to(tl.int64) * n + i) * inner + number % inner
+    tl.store(out + at, tl.load(x + place, mask=inside), mask=inside)
+"""
+
 PLACE = """\
     i{k} = tl.load(index{k} + row, mask=is_row, other=0).to(tl.int64)
     i{k} = tl.where(i{k} < 0, i{k} + n{k}, i{k})
@@ -115,7 +137,15 @@ def _take_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
     )
 
 
+def _along_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
+    n_out, _, inner, _ = shape
+    how = {"WIDE": int(n_out >= 1 << 31), "LINES": int(inner == 1)}
+    n_programs = -(-n_out // TAKEN_BLOCK_ELEMENTS)
+    return Launch(triton_module(_ALONG), n_programs, shape, BLOCK=TAKEN_BLOCK_ELEMENTS, **how)
+
+
 _wrap = Launches(_wrap_launch)
+_along = Launches(_along_launch)
 _take = Launches(_take_launch)
 
 
@@ -144,6 +174,23 @@ def take(x: Any, index: Sequence[Any], sizes: Sequence[int], position: int, out:
     tiles = (x.reshape(-1).view(whole), out.reshape(-1).view(whole), flag.tile, *index)
     kind = (prod(x.shape[:position]), index[0].numel(), width, *sizes)
     return has_started(_take.get(kind, tiles), tiles, flag)
+
+
+def take_along(x: Any, index: Any, axis: int, out: Any) -> bool:
+    """For each line of x along an axis the elements at the indices of the same line into `out`;
+    that they were in range is seen later. False, and nothing done, where torch has to."""
+    if out.numel() < LEAST_TAKEN_ELEMENTS or not can_read([index]):
+        return False
+    beside = [(*tile.shape[:axis], *tile.shape[axis + 1 :]) for tile in (x, index)]
+    if beside[0] != beside[1] or not (x.is_contiguous() and out.is_contiguous()):
+        return False
+    if x.element_size() > 8 or not x.numel():
+        return False
+    whole = getattr(torch, f"int{8 * x.element_size()}")
+    flag = Flag()
+    tiles = (x.reshape(-1).view(whole), out.reshape(-1).view(whole), flag.tile, index)
+    kind = (out.numel(), index.shape[axis], prod(x.shape[axis + 1 :]), x.shape[axis])
+    return has_started(_along.get(kind, tiles), tiles, flag)
 
 
 def can_read(index: Sequence[Any]) -> bool:

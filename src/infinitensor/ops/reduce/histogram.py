@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # --- bins -------------------------------------------------------------------------------------
 
 
-def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any, n_threads: int = 1) -> tuple[Any]:
+def bin_kernel(xp: Any, x: Any, edges: Any, axes: Any, n_threads: int = 1) -> tuple[Any]:
     """Counts of a tile in bins of one width; the last bin has its right edge too."""
     n = edges.shape[0] - 1
     count = loop("histogram", "count_bins", x.dtype) if xp is np else None
@@ -74,7 +74,7 @@ def _bin_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, An
 
 @op(
     "reduction",
-    kernel=_bin_kernel,
+    kernel=bin_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_bin_scratch,
     moves=True,

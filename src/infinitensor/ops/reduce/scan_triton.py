@@ -148,7 +148,8 @@ _columns, _ahead = Launches(_columns_launch), Launches(_ahead_launch)
 
 def running_sum(x: Any, out: Any, axis: int) -> bool:
     """The running sums along an axis into `out`; False, and nothing done, without Triton, for few
-    elements, rows neither long nor short, other axes and dtypes, and what is not contiguous."""
+    elements, rows neither long nor short, other axes and dtypes, and what is not contiguous. Of
+    integers also until it is compiled: torch's sums are the same, those of floats are not."""
     n = x.numel()
     kinds = (torch.float32, torch.float64, torch.int32, torch.int64)
     plain = x.dtype == out.dtype and x.dtype in kinds and n >= LEAST_SCAN_ELEMENTS
@@ -159,21 +160,29 @@ def running_sum(x: Any, out: Any, axis: int) -> bool:
     if not is_last:
         return _sum_columns(x, out, axis % x.ndim)
     if n == width or (width > SCAN_BLOCK_ELEMENTS and n // width < FEW_ROWS):
-        _sum_lines(x, out, n // width, width)
-        return True
+        return _sum_lines(x, out, n // width, width)
     if width > MOST_ROW_ELEMENTS:
         return False
-    _rows.get((n // width, width), (x, out))((x, out))
+    rows = _rows.get((n // width, width), (x, out))
+    if not (x.is_floating_point() or can_start(rows, (x, out))):
+        return False
+    rows((x, out))
     return True
 
 
-def _sum_lines(x: Any, out: Any, n_lines: int, n: int) -> None:
+def _sum_lines(x: Any, out: Any, n_lines: int, n: int) -> bool:
     """Running sums of long lines, one after another in memory."""
     n_blocks = -(-n // SCAN_BLOCK_ELEMENTS)
     sums = torch.empty((n_lines, n_blocks), dtype=x.dtype, device=x.device)
-    _total.get((n_lines, n), (x,))((x, sums))  # scratch is always alike
-    ends = torch.cumsum(sums, 1, dtype=x.dtype)
-    _scan.get((n_lines, n), (x, out))((x, out, ends))
+    total = _total.get((n_lines, n), (x,))  # scratch is always alike
+    scan = _scan.get((n_lines, n), (x, out))
+    if not x.is_floating_point():
+        both = [can_start(total, (x, sums)), can_start(scan, (x, out, sums))]
+        if not all(both):
+            return False
+    total((x, sums))
+    scan((x, out, torch.cumsum(sums, 1, dtype=x.dtype)))
+    return True
 
 
 def _sum_columns(x: Any, out: Any, axis: int) -> bool:

@@ -232,7 +232,7 @@ class Again:
         handle = team.handle if n_others > 0 else 0
         given = (self._sources, self._words, self._blank, 8 * N_JOB, self.called.codes)
         job = (self._whole, self._job.at, handle, n_others, OVER, SLICE_NS)
-        c_functions()
+        c_functions()  # C knows them from then on
         found: dict[int, TileTable] = _in_c.run(*given, leaves, scalars, *job)
         return found
 

@@ -43,10 +43,6 @@ if TYPE_CHECKING:
     from infinitensor.jit import OneLaunch
     from infinitensor.runtime.state.step import Out, Step
 
-HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
-"""Events that only a `Run` reports."""
-
-
 MOST_TASKS = 1024
 """Tasks of which a program may have: a run of more can be stopped."""
 
@@ -131,7 +127,7 @@ class Few(NamedTuple):
         self, leaves: Sequence[TileTable], scalars: Sequence[Any]
     ) -> dict[int, TileTable] | None:
         """Start all kernels; the tables of what is held. None: a `Run` has to."""
-        if events.hooks and not events.hooks.keys().isdisjoint(HOOKS):
+        if events.watches_runs():
             return None
         if self.loads and not self.ledger.has(self.peak_bytes):
             return None
