@@ -48,6 +48,19 @@ def test_every_ufunc_has_numpys_bits(dtype: str) -> None:
     assert n_done >= 4
 
 
+@in_c
+@pytest.mark.parametrize("dtype", ["i1", "i8", "f4", "f8", "c16"])
+@pytest.mark.parametrize("width", [2, 7, 20, 256, 257])
+def test_short_rows_have_numpys_bits(dtype: str, width: int) -> None:
+    rng = np.random.default_rng(0)
+    a = values(rng, dtype, (N // width, width))
+    for b in (values(rng, dtype, (width,)), values(rng, dtype, (N // width, 1)), a[:, ::-1]):
+        for ufunc in (np.add, np.multiply, np.equal):
+            wanted, out = ufunc(a, b), np.empty_like(a, dtype=ufunc(a[:1], b[:1]).dtype)
+            if numpy_loops.into(ufunc, out, a, b):
+                assert out.tobytes() == wanted.tobytes()
+
+
 HALF_UFUNCS = (
     np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum, np.less, np.less_equal,
     np.greater, np.greater_equal, np.equal, np.not_equal, np.negative, np.absolute, np.square,

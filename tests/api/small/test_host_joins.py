@@ -10,6 +10,7 @@ from tests.without_c import assert_passes_without_c
 
 import infinitensor as it
 from infinitensor.api.small.host_joins import join_now
+from infinitensor.dtypes import bfloat16
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,3 +86,21 @@ def test_errors_are_those_of_what_waits(n: int) -> None:
 
 def test_all_of_it_without_c() -> None:
     assert_passes_without_c(__file__)
+
+
+def test_halves_views_and_numbers_of_an_axis_are_joined() -> None:
+    x = np.arange(24).reshape(4, 6).astype(bfloat16)
+    ours = it.asarray(x)
+    for axis in (0, 1, -1):
+        made = it.concatenate((ours, ours[:, :]), axis=axis)
+        assert np.array_equal(made.numpy(), np.concatenate((x, x), axis=axis))
+        assert np.array_equal(it.concatenate([ours, ours], axis).numpy(), made.numpy())
+        assert np.array_equal(it.stack([ours, ours], axis).numpy(), np.stack([x, x], axis))
+    numpys: Any = np.int64(1)
+    assert it.concatenate([ours], axis=numpys).shape == (4, 6)
+    with pytest.raises(np.exceptions.AxisError, match="axis 2 is out of bounds"):
+        it.concatenate([ours, ours], axis=2)
+    with pytest.raises(ValueError, match="at least one array"):
+        it.concatenate([], axis=0)
+    with pytest.raises(ValueError, match="match"):
+        it.concatenate([ours, ours[:2]], axis=1)

@@ -365,3 +365,46 @@ def test_operands_of_many_axes_broadcast_as_numpys(kind: Any) -> None:
                 assert made.shape == wanted.shape
                 assert made.tobytes() == wanted.tobytes(), (left, right)
                 assert made.flags.c_contiguous
+
+
+SHORT_ROWS = [
+    ((40, 3), (3,)), ((40, 3), (40, 1)), ((40, 1), (3,)), ((3, 40), (40, 3)), ((90, 64), (64, 90)),
+    ((7, 300), (300,)), ((300, 9), (1, 9)), ((5, 60, 7), (7,)), ((5, 60, 7), (5, 60, 1)),
+    ((5, 60, 7), (60, 7)), ((1500, 2), (2,)), ((3, 256), (3, 1)), ((3, 257), (3, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", bfloat16])
+@pytest.mark.parametrize(("left", "right"), SHORT_ROWS)
+def test_short_rows_have_the_bits_of_single_ones(left: Any, right: Any, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    a, b = ((rng.standard_normal(shape) * 9).astype(dtype) for shape in (left, right))
+    flips = [(a, b), (b, a), (a, b.T), (a[::-1], b), (a[..., ::-1], b)]
+    if dtype == bfloat16:
+        functions = ["add", "multiply", "less", "maximum"]
+    else:
+        last = "bitwise_xor" if dtype in ("i1", "i4", "i8") else "maximum"
+        functions = ["add", "subtract", "multiply", "equal", last]
+    for x, y in flips:
+        try:
+            np.broadcast_shapes(x.shape, y.shape)
+        except ValueError:
+            continue
+        for name in functions:
+            with np.errstate(all="ignore"):
+                wanted = getattr(np, name)(x, y)
+            got = getattr(it, name)(it.asarray(x), it.asarray(y)).numpy()
+            np.testing.assert_array_equal(got, wanted.astype(got.dtype), strict=True)
+
+
+def test_short_rows_are_changed_in_place() -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((50, 3), (50, 1), (3,), (1,)):
+        x, y = rng.standard_normal((50, 3)), rng.standard_normal(shape)
+        ours = it.asarray(x.copy())
+        ours *= it.asarray(y)
+        assert ours.numpy().tobytes() == (x * y).tobytes()
+        whole = it.asarray(np.repeat(x, 2, 1))
+        part = whole[:, ::2]
+        part += it.asarray(y)
+        assert whole.numpy()[:, ::2].tobytes() == (x + y).tobytes()

@@ -25,10 +25,9 @@ typedef struct Job {
     void (*run)(const struct Job *, npy_intp part);
     npy_intp n_parts;
     /* a ufunc */
-    PyUFuncGenericFunction loop;
-    void *data;
+    Loop loop;
     int n_args, n_axes; /* outer axes */
-    npy_intp n, n_rows;
+    npy_intp n, n_rows, widths[MOST_ARGS];
     npy_intp inner[MOST_ARGS], lengths[MOST_AXES], steps[MOST_AXES][MOST_ARGS];
     char *at[MOST_ARGS];
     /* a mask of n: what is before each part, the elements it chooses from, their bytes and how far apart they are
@@ -51,11 +50,13 @@ static void run_rows(const Job *job, npy_intp first, npy_intp last, npy_intp fro
         rest /= job->lengths[a];
         for (int k = 0; k < job->n_args; k++) at[k] += index[a] * job->steps[a][k];
     }
+    if (job->n_axes == 1 && n == job->n &&
+        walk_in_blocks(&job->loop, job->n_args, n, last - first, at, job->inner, job->steps[0], job->widths)) return;
     for (npy_intp row = first; row < last; row++) {
         npy_intp count = n;
         memcpy(now, at, sizeof now);
         memcpy(steps, job->inner, sizeof steps);
-        job->loop(now, &count, steps, job->data);
+        job->loop.run(now, &count, steps, job->loop.data);
         for (int a = job->n_axes - 1; a >= 0; a--) {
             for (int k = 0; k < job->n_args; k++) at[k] += job->steps[a][k];
             if (++index[a] < job->lengths[a]) break;
@@ -105,7 +106,7 @@ static void share(Job *job, npy_intp size) {
         run_all(job);
         return;
     }
-    const uintptr_t loop = job->loop ? (uintptr_t)job->loop : (uintptr_t)job->run;
+    const uintptr_t loop = job->loop.run ? (uintptr_t)job->loop.run : (uintptr_t)job->run;
     const unsigned long long magnitude = 63 - __builtin_clzll((unsigned long long)size | 1);
     const unsigned long long kind = (unsigned long long)loop << 12 ^ magnitude << 6 ^ (unsigned long long)(n % MOST_THREADS);
     const npy_intp at = (npy_intp)((kind * 0x9E3779B97F4A7C15ull) >> 54) % KNOWN_TIMES;
@@ -203,9 +204,9 @@ static PyUFuncGenericFunction own_loop(const PyUFuncObject *Py_UNUSED(ufunc), in
 /* The loop for operands that is worth several threads, or has one of ours in its place. */
 static Loop loop_over(PyUFuncObject *ufunc, PyArrayObject *const *ins, int n_in) {
     int types[MOST_ARGS];
-    if (n_in != ufunc->nin || n_in > MOST_ARGS - 1) return (Loop){NULL, NULL, 0};
+    if (n_in != ufunc->nin || n_in > MOST_ARGS - 1) return (Loop){NULL, NULL, 0, 0};
     for (int k = 0; k < n_in; k++) types[k] = array_type(ins[k]);
-    if (n_threads() < 2 && !is_half(types[0])) return (Loop){NULL, NULL, 0};
+    if (n_threads() < 2 && !is_half(types[0])) return (Loop){NULL, NULL, 0, 0};
     Loop found = find_loop(ufunc, types);
     PyUFuncGenericFunction own = found.run && (n_in < 2 || types[1] == types[0]) ? own_loop(ufunc, types[0]) : NULL;
     if (own) found.run = own, found.data = NULL;
@@ -251,9 +252,9 @@ static int laid_out(Job *work, PyArrayObject *const *ins, int n_in, PyArrayObjec
             if (own != length && own != 1) return 0;
             if (length != 1) steps[m++][k] = own == 1 ? 0 : PyArray_STRIDE(x, a - less);
         }
-        work->at[k] = PyArray_BYTES(x);
+        work->at[k] = PyArray_BYTES(x), work->widths[k] = PyArray_ITEMSIZE(x);
     }
-    work->at[n_in] = PyArray_BYTES(out);
+    work->at[n_in] = PyArray_BYTES(out), work->widths[n_in] = PyArray_ITEMSIZE(out);
     for (int a = 1; a < n; a++) /* the output in the order of its memory */
         for (int b = a; b > 0 && labs(steps[b - 1][n_in]) < labs(steps[b][n_in]); b--)
             for (int k = -1; k <= n_in; k++) {
@@ -282,7 +283,8 @@ static int laid_out(Job *work, PyArrayObject *const *ins, int n_in, PyArrayObjec
     work->run = run_part;
     work->n_parts = parts_for(work->n * work->n_rows);
     if (work->n_rows < work->n_parts && work->n < work->n_parts) return 0;
-    return work->n >= 16;
+    if (work->n >= 16) return 1;
+    return work->n_axes == 1 && work->n > 1 && work->inner[n_in] == work->widths[n_in] && !work->loop.by_rows;
 }
 
 static int converted(PyObject *const *given, Py_ssize_t n, PyArrayObject **ins) {
@@ -323,17 +325,15 @@ static int run_call(PyObject *what, PyArrayObject *const *ins, int n_in, PyArray
     Job work;
     int is_ours = 0; /* worth its call in one part, too */
     if (what == Py_None) {
-        work.loop = n_in == 1 && PyArray_EquivTypes(PyArray_DESCR(ins[0]), PyArray_DESCR(out)) &&
-                            !PyDataType_REFCHK(PyArray_DESCR(out)) ? copy_of(PyArray_ITEMSIZE(out)) : NULL;
-        work.data = NULL;
+        work.loop = (Loop){n_in == 1 && PyArray_EquivTypes(PyArray_DESCR(ins[0]), PyArray_DESCR(out)) &&
+                           !PyDataType_REFCHK(PyArray_DESCR(out)) ? copy_of(PyArray_ITEMSIZE(out)) : NULL, NULL, 0, 1};
     } else {
         PyUFuncObject *ufunc = (PyUFuncObject *)what;
-        Loop found = loop_over(ufunc, ins, n_in);
-        work.loop = found.made == array_type(out) ? found.run : NULL;
-        work.data = found.data;
+        work.loop = loop_over(ufunc, ins, n_in);
+        if (work.loop.made != array_type(out)) return 0;
         is_ours = is_half(array_type(ins[0]));
     }
-    if (!work.loop || !laid_out(&work, ins, n_in, out)) return 0;
+    if (!work.loop.run || !laid_out(&work, ins, n_in, out)) return 0;
     if (!is_ours && (work.n_parts < 2 || n_threads() < 2)) return 0;
     Py_BEGIN_ALLOW_THREADS
     share(&work, work.n * work.n_rows);
@@ -503,7 +503,7 @@ static int is_mask(PyObject *x) {
 static npy_intp count_parts(Job *work, PyArrayObject *mask, npy_intp *starts) {
     work->mask = (const npy_uint8 *)PyArray_DATA(mask);
     work->n = PyArray_SIZE(mask);
-    work->loop = NULL;
+    work->loop.run = NULL;
     work->starts = starts;
     work->run = count_part;
     work->n_parts = parts_for(work->n);

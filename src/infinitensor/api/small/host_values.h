@@ -12,7 +12,7 @@ static Py_ssize_t tensor_at[N_TENSOR], version_at[N_VERSION], cell_at[N_CELL], l
 static PyTypeObject *tensor_type;
 static PyObject *config, *bfloat16, *unknown, *numbers, *silence, *silent, *empty;
 static PyObject *name_ways, *name_cell, *ways;
-static PyObject *slow_get, *small_tensor, *values_of, *broadcast_fits, *outer_fits, *dot_fits, *where_fits, *product_fits, *recorders, *slow_fill;
+static PyObject *slow_get, *small_tensor, *values_of, *broadcast_fits, *outer_fits, *dot_fits, *where_fits, *counts_fit, *product_fits, *recorders, *slow_fill;
 static PyObject *no_part;
 static PyObject *cores_made, *cores_into, *ufuncs; /* of `numpy_loops.c`, and the ufuncs of the operators */
 static Py_ssize_t cores_least;

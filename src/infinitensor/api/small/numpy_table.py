@@ -134,6 +134,11 @@ def where_fits(*given: Any) -> bool:
     return len(given) == 3 and broadcast_fits(*given)
 
 
+def counts_fit(*_: Any) -> bool:
+    """Whether counts are few: that is known only once they are made."""
+    return True
+
+
 def take_fits(a: Any, indices: Any, axis: Any = None) -> bool:
     """Whether what `take` reads, of an array of any size, is small; another order it copies."""
     if not a.flags.c_contiguous:
@@ -184,6 +189,12 @@ FEW_SORTED = 1 << 11
 """Elements up to which a stable sort takes NumPy less than what has to be done around another."""
 LINE = 1 << 15
 """Elements of a line that a running sum takes one after the other; longer ones are cut."""
+
+
+def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """`np.count_nonzero`, also of all a number of NumPy's."""
+    made = np.count_nonzero(a, axis, keepdims=keepdims)
+    return np.int64(made) if type(made) is int else made
 
 
 def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
@@ -304,8 +315,8 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "quantile": (_quantile_of(np.quantile), None),
     "percentile": (_quantile_of(np.percentile), None),
     "linalg.norm": (norm_of, None),
-    "count_nonzero": (lambda a, axis=None: np.asarray(np.count_nonzero(a, axis)), None),
-    "bincount": (_bincount, None),
+    "count_nonzero": (_count_nonzero, None),
+    "bincount": (_bincount, counts_fit),
     "nonzero": (np.nonzero, None),
     "cumsum": (_cumsum, None),
     "sort": (_sort, None),
@@ -341,7 +352,6 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
 
 What they are made of besides is arrays of theirs (no views), and the same bits as ours.
 """
-_PLAIN_FOLDS = {"prod": np.multiply, "any": np.logical_or, "all": np.logical_and}
 FOLDED: dict[Any, tuple[int, Any]] = {
     sum_of: (0, np.add.reduce),
     mean_of: (1, None),
@@ -349,7 +359,12 @@ FOLDED: dict[Any, tuple[int, Any]] = {
     std_of: (3, None),
     NUMPYS_OWN["max"][0]: (4, np.maximum.reduce),
     NUMPYS_OWN["min"][0]: (5, np.minimum.reduce),
-    **{NUMPYS_OWN[name][0]: (6, ufunc.reduce) for name, ufunc in _PLAIN_FOLDS.items()},
+    NUMPYS_OWN["prod"][0]: (6, np.multiply.reduce),
+    NUMPYS_OWN["any"][0]: (7, np.logical_or.reduce),
+    NUMPYS_OWN["all"][0]: (8, np.logical_and.reduce),
+    np.argmax: (9, None),
+    np.argmin: (10, None),
+    _count_nonzero: (11, None),
 }
 """Which of them are reductions that C does (`small_folds.h`): its number of them, and what NumPy's
 own loops do."""

@@ -64,11 +64,12 @@ static int as_number(PyObject *x, int type, Number *value) {
 typedef struct {
     npy_intp n, n_rows;
     char *at[MOST_IN + 1];
-    npy_intp steps[MOST_IN + 1], rows[MOST_IN + 1];
+    npy_intp steps[MOST_IN + 1], rows[MOST_IN + 1], widths[MOST_IN + 1];
     Number numbers[MOST_IN];
 } Walk;
 
 static void run_loop(const Loop *loop, const Walk *walk, int n_args) {
+    if (walk->n_rows > 1 && walk_in_blocks(loop, n_args, walk->n, walk->n_rows, walk->at, walk->steps, walk->rows, walk->widths)) return;
     char *at[MOST_IN + 1];
     npy_intp steps[MOST_IN + 1];
     for (npy_intp row = 0; row < walk->n_rows; row++) {
@@ -99,7 +100,7 @@ static int walks(PyArrayObject *x, PyArrayObject *like, Walk *walk, int k) {
     int ndim = PyArray_NDIM(like), own = PyArray_NDIM(x);
     npy_intp width = PyArray_ITEMSIZE(x);
     if (!PyArray_ISBEHAVED_RO(x)) return 0;
-    walk->at[k] = PyArray_BYTES(x);
+    walk->at[k] = PyArray_BYTES(x), walk->widths[k] = width;
     if (walk->n_rows == 1 && ndim != 1) { /* all are in C order and of one shape */
         walk->steps[k] = width, walk->rows[k] = 0;
         return PyArray_SAMESHAPE(x, like) && PyArray_IS_C_CONTIGUOUS(x);
@@ -108,7 +109,8 @@ static int walks(PyArrayObject *x, PyArrayObject *like, Walk *walk, int k) {
     if ((n != walk->n && n != 1) || (m != walk->n_rows && m != 1)) return 0;
     walk->steps[k] = n == 1 ? 0 : PyArray_STRIDE(x, own - 1);
     walk->rows[k] = m == 1 ? 0 : PyArray_STRIDE(x, 0);
-    return ndim == 1 || walk->steps[k] == 0 || walk->steps[k] == width; /* else NumPy finds a better order */
+    /* else NumPy finds a better order, where lines are long */
+    return ndim == 1 || walk->steps[k] == 0 || walk->steps[k] == width || (walk->n <= FEW_IN_ROW / 4 && width <= 8);
 }
 
 /* Lay out operands, numbers as those of a dtype; 0 where NumPy has to look. */
@@ -125,7 +127,7 @@ static int laid_out(PyObject *const *given, int n, PyArrayObject *like, int type
         if (PyArray_CheckExact(given[k])) {
             if (!walks((PyArrayObject *)given[k], like, walk, k)) return 0;
         } else if (as_number(given[k], type, &walk->numbers[k])) {
-            walk->at[k] = (char *)&walk->numbers[k], walk->steps[k] = walk->rows[k] = 0;
+            walk->at[k] = (char *)&walk->numbers[k], walk->steps[k] = walk->rows[k] = walk->widths[k] = 0;
         } else {
             return 0;
         }
@@ -135,7 +137,7 @@ static int laid_out(PyObject *const *given, int n, PyArrayObject *like, int type
 
 /* The loop of a ufunc for operands; none where it is not one of NumPy's ufuncs of so many. */
 static Loop loop_over(PyObject *ufunc, PyObject *const *given, Py_ssize_t n, int *type) {
-    if (Py_TYPE(ufunc) != &PyUFunc_Type || n != ((PyUFuncObject *)ufunc)->nin || n > 2) return (Loop){NULL, NULL, 0};
+    if (Py_TYPE(ufunc) != &PyUFunc_Type || n != ((PyUFuncObject *)ufunc)->nin || n > 2) return (Loop){NULL, NULL, 0, 0};
     *type = array_type((PyArrayObject *)given[!PyArray_CheckExact(given[0])]);
     int types[] = {*type, *type};
     if (n == 2 && PyArray_CheckExact(given[0]) && PyArray_CheckExact(given[1])) types[1] = array_type((PyArrayObject *)given[1]);
@@ -147,7 +149,7 @@ static PyObject *filled(const Loop *loop, PyArrayObject *like, Walk *walk, int n
     PyObject *made = PyArray_SimpleNew(PyArray_NDIM(like), PyArray_DIMS(like), loop->made);
     if (!made) return NULL;
     walk->at[n] = PyArray_BYTES((PyArrayObject *)made);
-    walk->steps[n] = PyArray_ITEMSIZE((PyArrayObject *)made);
+    walk->steps[n] = walk->widths[n] = PyArray_ITEMSIZE((PyArrayObject *)made);
     walk->rows[n] = walk->n * walk->steps[n];
     run_loop(loop, walk, n + 1);
     return made;
@@ -158,7 +160,7 @@ enum { MOST_SPREAD = 6, LEAST_SPREAD = 16 };
 /* Operands of several axes, of which none may have the shape of the result: axes that are walked alike are one. */
 typedef struct {
     int ndim, n_walked;
-    npy_intp shape[MOST_SPREAD], lengths[MOST_SPREAD], steps[MOST_IN + 1][MOST_SPREAD];
+    npy_intp shape[MOST_SPREAD], lengths[MOST_SPREAD], steps[MOST_IN + 1][MOST_SPREAD], widths[MOST_IN + 1];
     char *at[MOST_IN + 1];
     Number numbers[MOST_IN];
 } Spread;
@@ -188,7 +190,7 @@ static int is_spread(PyObject *const *given, int n, Spread *spread) {
 /* The bytes that an operand goes on along each axis. */
 static void step_along(Spread *spread, int k, PyArrayObject *x) {
     const int before = spread->ndim - PyArray_NDIM(x);
-    spread->at[k] = PyArray_BYTES(x);
+    spread->at[k] = PyArray_BYTES(x), spread->widths[k] = PyArray_ITEMSIZE(x);
     for (int a = 0; a < spread->ndim; a++)
         spread->steps[k][a] = a < before || PyArray_DIM(x, a - before) == 1 ? 0 : PyArray_STRIDE(x, a - before);
 }
@@ -204,6 +206,14 @@ static void join_walked(Spread *spread, int n_args) {
         for (int k = 0; k < n_args; k++) spread->steps[k][last] = spread->steps[k][a];
         spread->lengths[last] = is_one ? spread->lengths[last] * spread->shape[a] : spread->shape[a];
     }
+}
+
+/* Whether short lines were walked several at a time. */
+static int walked_in_blocks(const Loop *loop, const Spread *spread, int n_args) {
+    npy_intp steps[MOST_IN + 1], rows[MOST_IN + 1];
+    if (spread->n_walked != 2) return 0;
+    for (int k = 0; k < n_args; k++) rows[k] = spread->steps[k][0], steps[k] = spread->steps[k][1];
+    return walk_in_blocks(loop, n_args, spread->lengths[1], spread->lengths[0], spread->at, steps, rows, spread->widths);
 }
 
 /* Call a loop for each line of the last axis. */
@@ -239,7 +249,7 @@ static PyObject *spread_out(const Loop *loop, PyObject *const *given, int n, int
             if (!is_half(type) && step && step != PyArray_ITEMSIZE((PyArrayObject *)given[k])) return NULL;
         } else if (as_number(given[k], type, &spread.numbers[k])) {
             spread.at[k] = (char *)&spread.numbers[k];
-            memset(spread.steps[k], 0, sizeof spread.steps[k]);
+            memset(spread.steps[k], 0, sizeof spread.steps[k]), spread.widths[k] = 0;
         } else {
             return NULL;
         }
@@ -248,6 +258,7 @@ static PyObject *spread_out(const Loop *loop, PyObject *const *given, int n, int
     if (!made) return NULL;
     step_along(&spread, n, (PyArrayObject *)made);
     join_walked(&spread, n + 1);
+    if (walked_in_blocks(loop, &spread, n + 1)) return made;
     if (!is_half(type) && spread.n_walked > 1 && spread.lengths[spread.n_walked - 1] < LEAST_SPREAD) Py_CLEAR(made);
     else walk_spread(loop, &spread, n + 1);
     return made;
@@ -290,7 +301,7 @@ static PyObject *chosen(PyObject *const *given) {
     int type = array_type((PyArrayObject *)given[is_first ? 1 : 2]);
     if ((!PyTypeNum_ISNUMBER(type) && !PyTypeNum_ISBOOL(type) && type != bfloat16_type) || (is_second && array_type((PyArrayObject *)given[2]) != type)) return NULL;
     npy_intp width = PyArray_ITEMSIZE((PyArrayObject *)given[is_first ? 1 : 2]);
-    Loop loop = {width == 1 ? choose_1 : width == 2 ? choose_2 : width == 4 ? choose_4 : choose_8, NULL, type};
+    Loop loop = {width == 1 ? choose_1 : width == 2 ? choose_2 : width == 4 ? choose_4 : choose_8, NULL, type, 0};
     PyArrayObject *like = width <= 8 ? widest(given, 3) : NULL;
     Walk walk;
     if (!like || !laid_out(given, 3, like, type, &walk)) return NULL;
@@ -312,7 +323,7 @@ static int looped_into(PyObject *ufunc, PyObject *out, PyObject *other) {
     if (PyArray_CheckExact(other) && other != out && !are_apart(target, second)) return 0;
     Loop loop = loop_over(ufunc, given, 2, &type);
     if (!loop.run || loop.made != type || !laid_out(given, 2, target, type, &walk)) return 0;
-    walk.at[2] = walk.at[0], walk.steps[2] = walk.steps[0], walk.rows[2] = walk.rows[0];
+    walk.at[2] = walk.at[0], walk.steps[2] = walk.steps[0], walk.rows[2] = walk.rows[0], walk.widths[2] = walk.widths[0];
     run_loop(&loop, &walk, 3);
     return 1;
 }

@@ -356,6 +356,7 @@ static PyObject *by_loops(PyObject *like, PyObject *fits, PyObject *const *given
     if (fits == dot_fits) return n == 2 && PyArray_CheckExact(given[0]) && PyArray_CheckExact(given[1])
                                      ? dotted(given[0], given[1]) : NULL;
     if (fits == where_fits) return chosen(given);
+    if (fits == counts_fit) return counts_of(given, n, limit_now());
     if (fits != broadcast_fits) return NULL;
     if (alike) made = by_cores(like, given, n, alike);
     return made || PyErr_Occurred() ? made : looped(like, given, n);
@@ -387,7 +388,7 @@ static PyObject *called(PyObject *like, PyObject *fits, Given all) {
         else is_alike = is_alike && PyArray_SAMESHAPE(first, array);
     }
     if (!session) return NULL;
-    if (!is_elementwise && fits != Py_None && n_matrices < 2) return NULL; /* no plain product */
+    if (!is_elementwise && fits != Py_None && fits != counts_fit && n_matrices < 2) return NULL; /* no plain product */
     const int is_ours = has_bfloat16(given, n);
     if (is_ours && !is_elementwise) return NULL;
     int is_one = first && PyArray_NDIM(first) == 1 && fits != outer_fits;
@@ -466,7 +467,7 @@ typedef struct {
 
 /* Whether C knows how to say if a result is small. */
 static int is_known_fit(PyObject *fits) {
-    return fits == Py_None || fits == broadcast_fits || fits == outer_fits || fits == dot_fits || fits == where_fits;
+    return fits == Py_None || fits == broadcast_fits || fits == outer_fits || fits == dot_fits || fits == where_fits || fits == counts_fit;
 }
 
 static PyObject *call_ladder(PyObject *self, PyObject *const *args, size_t n, PyObject *names) {
@@ -492,6 +493,39 @@ static PyObject *call_ladder(PyObject *self, PyObject *const *args, size_t n, Py
         PyErr_Clear();
     }
     return PyObject_Vectorcall(ladder->rest, args, n, names);
+}
+
+/* `concatenate` or `stack` (`fits`) of small tensors on the host along an axis that is given, by `like`, the join of
+   `moved_rows.c`; what it leaves by `rest`. */
+static PyObject *call_join(PyObject *self, PyObject *const *args, size_t flags, PyObject *names) {
+    Ladder *ladder = (Ladder *)self;
+    const Py_ssize_t n = PyVectorcall_NARGS(flags), n_named = names ? PyTuple_GET_SIZE(names) : 0;
+    const npy_intp limit = limit_now();
+    PyObject *axis = n + n_named == 2 ? args[1] : NULL, *session = NULL, *arrays = NULL, *made = NULL;
+    const int is_axis = axis && PyLong_CheckExact(axis) && (n == 2 || is_named(PyTuple_GET_ITEM(names, 0), "axis"));
+    if (!tensor_type || limit <= 0 || n < 1 || !is_axis || !(PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0])))
+        return PyObject_Vectorcall(ladder->rest, args, flags, names);
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(args[0]); k++)
+        if (look_at_view(PySequence_Fast_GET_ITEM(args[0], k), limit)) return NULL;
+    arrays = PyList_New(0);
+    for (Py_ssize_t k = 0; arrays && k < PySequence_Fast_GET_SIZE(args[0]); k++) {
+        PyObject *x = PySequence_Fast_GET_ITEM(args[0], k);
+        PyObject *values = Py_TYPE(x) == tensor_type ? operand(x, &session, limit) : NULL;
+        if (!values || !PyArray_CheckExact(values) || PyList_Append(arrays, values)) Py_CLEAR(arrays);
+    }
+    if (arrays && session) {
+        PyObject *most = PyLong_FromSsize_t(limit), *given[] = {arrays, axis, ladder->fits, most};
+        Py_INCREF(session);
+        made = most ? PyObject_Vectorcall(ladder->like, given, 4, NULL) : NULL;
+        Py_XDECREF(most);
+        if (made && !PyArray_CheckExact(made)) Py_CLEAR(made);
+        if (made && count(session, NUMPY)) Py_CLEAR(made);
+        made = wrapped(made, session, NULL, NULL);
+        Py_DECREF(session);
+    }
+    Py_XDECREF(arrays);
+    if (made || PyErr_Occurred()) return made;
+    return PyObject_Vectorcall(ladder->rest, args, flags, names);
 }
 
 static int visit_ladder(PyObject *self, visitproc visit, void *arg) {
@@ -560,18 +594,28 @@ static PyTypeObject ladder_type = {
     .tp_getset = ladder_parts,
 };
 
+static PyObject *new_ladder(vectorcallfunc call, PyObject *like, PyObject *fits, PyObject *fold, PyObject *rest, PyObject *far) {
+    Ladder *made = PyObject_GC_New(Ladder, &ladder_type);
+    if (!made) return NULL;
+    made->call = call;
+    made->like = Py_NewRef(like), made->fits = Py_NewRef(fits), made->fold = Py_NewRef(fold);
+    made->rest = Py_NewRef(rest), made->far = Py_NewRef(far);
+    made->attributes = made->weak = NULL;
+    PyObject_GC_Track(made);
+    return (PyObject *)made;
+}
+
 /* ladder(like, fits, fold, rest, far): `like` of small operands on the host, a reduction as `fold` says; what C is not
    sure of by `rest`, and what is no such call by `far`. */
 static PyObject *do_ladder(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     if (n != 5) return PyErr_Format(PyExc_TypeError, "ladder() takes 5 arguments, not %zd", n);
-    Ladder *made = PyObject_GC_New(Ladder, &ladder_type);
-    if (!made) return NULL;
-    made->call = call_ladder;
-    made->like = Py_NewRef(args[0]), made->fits = Py_NewRef(args[1]), made->fold = Py_NewRef(args[2]);
-    made->rest = Py_NewRef(args[3]), made->far = Py_NewRef(args[4]);
-    made->attributes = made->weak = NULL;
-    PyObject_GC_Track(made);
-    return (PyObject *)made;
+    return new_ladder(call_ladder, args[0], args[1], args[2], args[3], args[4]);
+}
+
+/* joining(join, is_new, rest): tensors joined along an axis, one that is new or not. */
+static PyObject *do_joining(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n != 3) return PyErr_Format(PyExc_TypeError, "joining() takes 3 arguments, not %zd", n);
+    return new_ladder(call_join, args[0], args[1], Py_None, args[2], args[2]);
 }
 
 /* --- slots of Tensor -------------------------------------------------------------------------- */
@@ -758,15 +802,15 @@ static int fill_slots(void) {
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, broadcast_fits, outer_fits,
-   dot_fits, where_fits, product_fits, find_products, recorders, recorded, fill, made, into, least, ufuncs, ways, halves, small_tensor, values_of,
+   dot_fits, where_fits, counts_fit, product_fits, find_products, recorders, recorded, fill, made, into, least, ufuncs, ways, halves, small_tensor, values_of,
    folds, casts): four are of `numpy_loops.py`; `halves` is the address of what finds loops of halves, `folds` those of
    `folds.c`, and `casts` those that convert halves; 0 where they are not there. */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tensor, *version, *cell, *pointer;
     Py_ssize_t halves;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOOO!OOOOnO!O!nOO(nnnnnnnn)(nnnn)", &tensor, &version, &cell, &config, &bfloat16,
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOOOO!OOOOnO!O!nOO(nnnnnnnn)(nnnn)", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &broadcast_fits,
-                          &outer_fits, &dot_fits, &where_fits, &product_fits, &find_products, &PyTuple_Type, &recorders, &pointer, &slow_fill,
+                          &outer_fits, &dot_fits, &where_fits, &counts_fit, &product_fits, &find_products, &PyTuple_Type, &recorders, &pointer, &slow_fill,
                           &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs,
                           &PyTuple_Type, &ways, &halves, &small_tensor, &values_of,
                           &folders[0][0], &folders[0][1], &folders[0][2], &folders[0][3], &folders[1][0],
@@ -798,6 +842,7 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
                                   {"ladder", FAST(do_ladder)},
+                                  {"joining", FAST(do_joining)},
                                   {"transposed", do_transposed, METH_O, NULL},
                                   {"viewed", FAST(do_viewed)},
                                   {"reshaped", FAST(do_reshaped)},

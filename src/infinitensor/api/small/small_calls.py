@@ -33,6 +33,7 @@ from infinitensor.api.small.numpy_table import (
     FEW_READ,
     FOLDED,
     broadcast_fits,
+    counts_fit,
     dot_fits,
     find_products,
     outer_fits,
@@ -243,6 +244,13 @@ def begin_in_c(
     return rest if _module is None else _module.ladder(like, fits, FOLDED.get(like), rest, far)
 
 
+def join_in_c(
+    join: Callable[..., Any], is_new: bool, rest: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`rest`, which joins tensors along an axis; C asks `join` of `moved_rows.py` before it."""
+    return rest if _module is None else _module.joining(join, is_new, rest)
+
+
 def transposed(tensor: BaseTensor) -> Any:
     """In C: a small tensor on the host with its axes reversed, a view. None: not such a one."""
     return None
@@ -300,11 +308,14 @@ def in_c(
         return False
     shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)
     global transposed, multiply, viewed, reshaped, own_copy, cast
-    fits = (broadcast_fits, outer_fits, dot_fits, where_fits, product_fits, find_products)
+    fits = (broadcast_fits, outer_fits, dot_fits, where_fits, counts_fit)
+    products = (product_fits, find_products)
     on_cores = (numpy_loops.compute, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
     before = (quicks, recorded, fill)
     more = (half_loops_address(), small_tensor, values_of, fold_addresses(), half_cast_addresses())
-    _module.install(tensor, Version, Cell, *shared, *fits, *before, *on_cores, ways.IN_C, *more)
+    _module.install(
+        tensor, Version, Cell, *shared, *fits, *products, *before, *on_cores, ways.IN_C, *more
+    )
     transposed, multiply, viewed = _module.transposed, _module.multiply, _module.viewed
     reshaped, own_copy, cast = _module.reshaped, _module.own_copy, _module.cast
     ways.putters.append(_module.put_counts)
