@@ -98,7 +98,8 @@ def test_a_product_is_right_where_there_are_vectors_of_16_bytes_alone(tmp_path: 
 @needs_built
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", bfloat16])
 @pytest.mark.parametrize(
-    ("rows", "k", "columns"), [(2, 3, 70), (5000, 8, 8), (8, 700, 8), (3, 2, 5000), (6, 6, 6)]
+    ("rows", "k", "columns"),
+    [(2, 3, 70), (5000, 8, 8), (8, 700, 8), (3, 2, 5000), (6, 6, 6), (300, 30, 210)],
 )
 def test_narrow_products_are_not_left_to_the_library(
     dtype: Any, rows: int, k: int, columns: int
@@ -127,6 +128,38 @@ def test_a_narrow_product_cut_for_several_threads_has_the_bits_of_one(
             alone.setattr(lane, "is_worker", True)
             assert blas.multiply(x, y, whole)
         np.testing.assert_array_equal(cut, whole)
+
+
+@needs_built
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("is_row", [False, True])
+def test_vectors_and_matrices_of_stacks_are_not_left_to_the_library(
+    dtype: str, is_row: bool
+) -> None:
+    rng = np.random.default_rng(2)
+    vectors = rng.standard_normal((50, 1, 40)).astype(dtype)
+    matrices = rng.standard_normal((50, 40, 35)).astype(dtype)
+    out = np.empty((50, 1, 35), dtype)
+    x, y, made = vectors, matrices, out
+    if not is_row:
+        x, y, made = (a.swapaxes(1, 2) for a in (matrices, vectors, out))
+    ours = blas.find_library()
+    before = ours.made(), ours.made_by_mkl()
+    assert blas.multiply(x, y, made)
+    assert before == (ours.made(), ours.made_by_mkl())
+    expected = vectors.astype("f8") @ matrices.astype("f8")
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=300 * EPSILON[out.itemsize])
+
+
+@needs_built
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("k", [2, 16, 32])
+def test_a_shallow_matrix_times_itself_is_symmetric_to_the_bit(dtype: str, k: int) -> None:
+    x = np.random.default_rng(k).standard_normal((k, 300)).astype(dtype)
+    out = np.empty((300, 300), dtype)
+    assert blas.multiply(x.T, x, out)
+    np.testing.assert_array_equal(out, out.T)
+    np.testing.assert_allclose(out, x.T @ x, rtol=1e-4, atol=1e-5)
 
 
 @needs_built

@@ -20,6 +20,7 @@ typedef T Whole;
 #define LINES(T)
 #include "tasking/c/halves.h"
 #include "ops/backend/half_lines.h"
+#include "ops/backend/narrow_products.h"
 
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112, UPPER = 121 };
 enum { GEMM, GEMV, SYRK };
@@ -580,12 +581,6 @@ static int is_for_mkl(const Cut *c, const int64_t *how, char *const *arrays) {
 }
 
 /* Products with a short side: by `narrow_products.c`, which takes matrices as they are stored. */
-typedef struct {
-  int64_t rows, columns, k;
-  const char *left, *right;
-  char *out;
-  int64_t left_row, left_column, right_row, right_column, out_row, out_column, halves[3];
-} Narrow;
 static int (*is_narrow)(int64_t, int64_t, const Narrow *);
 static void (*multiply_narrow)(int64_t, int64_t, const Narrow *);
 static int64_t vectors;
@@ -602,7 +597,7 @@ static Narrow narrow_of(const int64_t *how, char **arrays, int64_t i) {
   const int64_t *const next = how + 10, *const halves = how + 13;
   const int64_t size = halves[2] ? (int64_t)sizeof(float16) : sizes[how[0]];
   return (Narrow){how[1], how[2], how[3], arrays[0] + i * next[0], arrays[1] + i * next[1], arrays[2] + i * next[2],
-                  how[4], how[5], how[6], how[7], how[8], size, {halves[0], halves[1], halves[2]}};
+                  how[4], how[5], how[6], how[7], how[8], size, halves[0], halves[1], halves[2]};
 }
 
 static void multiply_narrow_parts(void *given) {
@@ -622,9 +617,14 @@ static void multiply_narrow_parts(void *given) {
     }
 }
 
+/* One vector is multiplied as NumPy does, and so are few: small calls are NumPy's (`is_for_ours` in `small_calls.c`). */
+enum { LEAST_OF_VECTORS = 1 << 12 };
+
 /* Whether it was done: by up to so many threads. */
 static int narrow_products(const int64_t *how, char **arrays, int64_t n_threads) {
   const Narrow one = narrow_of(how, arrays, 0);
+  const int has_vector = how[1] == 1 || how[2] == 1;
+  if (has_vector && (how[9] == 1 || how[9] * how[1] * how[2] * how[3] < LEAST_OF_VECTORS)) return 0;
   if (!is_narrow || how[0] > 1 || !is_narrow(vectors, how[0], &one)) return 0;
   Stack s = {.how = how, .arrays = arrays, .n_at_once = 1};
   s.cut = (Cut){.kind = MATRICES, .code = how[0], .size = sizes[how[0]], .rows = how[1], .columns = how[2], .k = how[3]};

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 
 def can_start(launch: Launch, tiles: Sequence[Any], numbers: Sequence[Any] = ()) -> bool:
-    """Whether a launch can be started and waits for no compiler; once asked, a thread compiles."""
+    """Whether a launch can be started and waits for no compiler; once asked, a thread compiles,
+    but not for what runs for the first time."""
     if launch.is_ready:
         return True
+    if lane.is_first:
+        return launch.is_compiled
     is_compiled = launch.ask(tiles, numbers)
     if lane.noted is None:
         return is_compiled

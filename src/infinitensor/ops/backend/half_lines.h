@@ -32,24 +32,19 @@ enum { SOME_HALVES = 64 }; /* that are apart, and cast together */
       }                                                                                            \
   }
 #ifdef CONVERTS_HALVES /* some at once; what is left of a line as well */
-static void widen_line_float16(const float16 *restrict from, float *restrict to, int64_t n) {
-  for (; n >= HALVES_AT_ONCE; n -= HALVES_AT_ONCE, from += HALVES_AT_ONCE, to += HALVES_AT_ONCE) read_halves(from, to);
-  float16 halves[HALVES_AT_ONCE] = {0};
-  float floats[HALVES_AT_ONCE];
-  if (n <= 0) return;
-  memcpy(halves, from, (size_t)n * sizeof *from);
-  read_halves(halves, floats);
-  memcpy(to, floats, (size_t)n * sizeof *to);
-}
-static void round_line_float16(const float *restrict from, float16 *restrict to, int64_t n) {
-  for (; n >= HALVES_AT_ONCE; n -= HALVES_AT_ONCE, from += HALVES_AT_ONCE, to += HALVES_AT_ONCE) write_halves(from, to);
-  float floats[HALVES_AT_ONCE] = {0};
-  float16 halves[HALVES_AT_ONCE];
-  if (n <= 0) return;
-  memcpy(floats, from, (size_t)n * sizeof *from);
-  write_halves(floats, halves);
-  memcpy(to, halves, (size_t)n * sizeof *to);
-}
+#define LINE_AT_ONCE(name, convert, From, To)                                                      \
+  static void name(const From *restrict from, To *restrict to, int64_t n) {                        \
+    for (; n >= HALVES_AT_ONCE; n -= HALVES_AT_ONCE, from += HALVES_AT_ONCE, to += HALVES_AT_ONCE) \
+      convert(from, to);                                                                           \
+    if (n <= 0) return;                                                                            \
+    From rest[HALVES_AT_ONCE] = {0};                                                               \
+    To made[HALVES_AT_ONCE];                                                                       \
+    memcpy(rest, from, (size_t)n * sizeof *from);                                                  \
+    convert(rest, made);                                                                           \
+    memcpy(to, made, (size_t)n * sizeof *to);                                                      \
+  }
+LINE_AT_ONCE(widen_line_float16, read_halves, float16, float)
+LINE_AT_ONCE(round_line_float16, write_halves, float, float16)
 #else
 IN_LINES(float16)
 #endif

@@ -52,6 +52,8 @@ INLINE void OWN(scatter)(const int height, const int n, const Block *b, Vector (
 INLINE void OWN(block)(const int height, const int n, const Block *b) {
   Vector sums[MOST_HEIGHT][MOST_BESIDE];
   EACH_ROW EACH_VECTOR sums[r][i] = (Vector){0};
+  if (b->out_row > n * BYTES) /* what is written comes while the sums are made */
+    EACH_ROW EACH_VECTOR __builtin_prefetch(b->out + r * b->out_row + i * BYTES, 1);
   const int is_whole = b->n_last == BYTES / sizeof(T);
   if (is_whole || b->is_padded)
     OWN(multiply)(height, n, 1, b, sums);

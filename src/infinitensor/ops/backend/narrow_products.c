@@ -10,20 +10,18 @@
 #include <immintrin.h>
 #endif
 
+#ifdef __clang__
+#pragma clang fp contract(fast)
+#define FUSED
+#else
+#define FUSED __attribute__((optimize("fp-contract=fast")))
+#endif
+
 #define LINES(T)
 #define HALVES_AS_FLOATS
 #include "tasking/c/halves.h"
 #include "ops/backend/half_lines.h"
-
-/* What is multiplied, with the bytes from row to row and from column to column of each, and what numbers of 16 bits are
-   among them: then the others are floats, and the result is rounded once. */
-typedef struct {
-  int64_t rows, columns, k;
-  const char *left, *right;
-  char *out;
-  int64_t left_row, left_column, right_row, right_column, out_row, out_column;
-  int64_t left_halves, right_halves, out_halves;
-} Narrow;
+#include "ops/backend/narrow_products.h"
 
 /* Rows by some vectors of columns, of which the last has `n_last` columns; is_padded: what follows it may be read. The
    first chunk is stored, others are added. */
@@ -65,7 +63,7 @@ typedef struct {
 #define TO_6(WHAT, n) TO_4(WHAT, n) WHAT(5, n) WHAT(6, n)
 #define TO_8(WHAT, n) TO_6(WHAT, n) WHAT(7, n) WHAT(8, n)
 #define TO_12(WHAT, n) TO_8(WHAT, n) WHAT(10, n) WHAT(12, n)
-#ifdef IS_CHECKED /* for addresses or threads: compilers take minutes for all of them */
+#ifdef IS_CHECKED /* by a sanitizer: compilers take minutes for all of them */
 #define SIZES_OF_32(WHAT) TO_4(WHAT, 1) TO_4(WHAT, 2)
 #define TABLE_OF_32 {TO_4(LISTED, 1)}, {TO_4(LISTED, 2)}
 #define SIZES_OF_16 SIZES_OF_32
@@ -81,7 +79,7 @@ typedef struct {
 #define SIZES SIZES_OF_32
 #define TABLE TABLE_OF_32
 #define IS_MASKED 1
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma"), optimize("fp-contract=fast")))
+#define TARGET FUSED __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma")))
 #define BITS(n) ((1 << (n)) - 1)
 #define T float
 #define NAME float_512
@@ -101,7 +99,7 @@ typedef struct {
 
 #define SIZES SIZES_OF_16
 #define TABLE TABLE_OF_16
-#define TARGET __attribute__((optimize("fp-contract=fast")))
+#define TARGET FUSED
 static const int32_t float_lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 static const int64_t double_lanes[8] = {-1, -1, -1, -1};
 #define LANES(masks, most, n) _mm256_loadu_si256((const __m256i *)((masks) + (most) - (n)))
@@ -127,7 +125,7 @@ static const int64_t double_lanes[8] = {-1, -1, -1, -1};
 #define TABLE TABLE_OF_16
 #endif
 #define IS_MASKED 0
-#define TARGET __attribute__((optimize("fp-contract=fast")))
+#define TARGET FUSED
 #define BY_PARTS                                                                                         \
   typedef T OWN(Part) __attribute__((vector_size(BYTES)));                                               \
   static inline OWN(Part) OWN(first)(const void *at, int64_t n) {                                        \
@@ -176,9 +174,10 @@ int64_t most_vectors(void) {
 #endif
 }
 
-enum { PACKED_BYTES = 1 << 17, LEFT_BYTES = 1 << 17, OUT_BYTES = 1 << 17, WIDEST = 1 << 11, FEW_ROWS = 16, LONG_ROW = 2048 };
+enum { PACKED_BYTES = 1 << 17, LEFT_BYTES = 1 << 17, OUT_BYTES = 1 << 17, WIDEST = 1 << 11 };
+enum { FEW_ROWS = 16, MANY_ROWS = 128, LONG_ROW = 2048, LEAST_DOWN = 48, SHALLOW = 32 };
 /* What is read again and again stays in a core's cache. Rows that are far from each other are packed if they are read
-   often. */
+   often. What is written leaves the cache, row by row: of shallow products it is most of what passes. */
 static __thread char packed[PACKED_BYTES] __attribute__((aligned(64)));
 static __thread float left_floats[LEFT_BYTES / sizeof(float)], out_floats[OUT_BYTES / sizeof(float)];
 
@@ -191,6 +190,7 @@ typedef struct {
 } Way;
 
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+static int64_t most(int64_t x, int64_t y) { return x < y ? y : x; }
 static int has_halves(const Narrow *p) { return p->left_halves || p->right_halves || p->out_halves; }
 
 /* The largest height of blocks of so many vectors that is not more than `most`. */
@@ -200,23 +200,26 @@ static int highest(const Kind *kind, int64_t n, int64_t most) {
   return i;
 }
 
-/* Few rows leave registers for more vectors. */
-static int vectors_beside(const Kind *kind, int64_t rows, int64_t vectors) {
+/* Few rows leave registers for more vectors; where sums are short, longer pieces of rows are written, if there are registers
+   enough. */
+static int vectors_beside(const Kind *kind, int64_t k, int64_t rows, int64_t vectors) {
   int n = MOST_BESIDE;
   while (!kind->blocks[n - 1][0]) --n;
-  while (n > 2 && n != vectors && heights[highest(kind, n, MOST_HEIGHT)] < rows) --n;
+  const int is_long = k <= SHALLOW && n == MOST_BESIDE;
+  while (!is_long && n > 2 && n != vectors && heights[highest(kind, n, MOST_HEIGHT)] < rows) --n;
   return (int)least(n, vectors);
 }
 
 static Way way_of(const Kind *kind, const Narrow *p) {
   const int64_t deep = least(p->k, CHUNK) * kind->size;
   Way w = {.kind = kind, .p = p};
-  w.beside = vectors_beside(kind, p->rows, (p->columns + kind->width - 1) / kind->width);
-  w.is_packed = p->right_halves || p->right_column != kind->size || (p->rows > FEW_ROWS && p->right_row > LONG_ROW);
+  w.beside = vectors_beside(kind, p->k, p->rows, (p->columns + kind->width - 1) / kind->width);
+  w.is_packed = p->right_halves || p->right_column != kind->size || p->rows > MANY_ROWS;
+  w.is_packed = w.is_packed || (p->rows > FEW_ROWS && p->right_row > LONG_ROW);
   const int64_t wide = w.beside * kind->width;
   w.across = least(PACKED_BYTES / deep, has_halves(p) ? WIDEST : PACKED_BYTES / deep) / wide * wide;
-  w.down = LEFT_BYTES / deep;
-  if (has_halves(p)) w.down = least(w.down, OUT_BYTES / (int64_t)sizeof(float) / least(w.across, p->columns));
+  const int64_t of_out = OUT_BYTES / kind->size / least(w.across, p->columns);
+  w.down = least(LEFT_BYTES / deep, has_halves(p) ? of_out : most(of_out, p->k <= SHALLOW ? 2 * MOST_HEIGHT : LEAST_DOWN));
   if (w.down > 2 * MOST_HEIGHT) w.down = w.down / (2 * MOST_HEIGHT) * (2 * MOST_HEIGHT);
   return w;
 }
@@ -350,38 +353,43 @@ static Narrow transposed(const Narrow *p) {
   return made;
 }
 
-enum { NARROW = 80, LOW = 16, MOST_PACKED_ROWS = 256, MOST_READ = 1 << 22, LITTLE = 1 << 21 };
+enum { NARROW = 80, LOW = 16, MOST_PACKED_ROWS = 256, DEEP = 8, MOST_READ = 1 << 22, LITTLE = 1 << 21, MOST_OF_ROW = 1 << 15 };
 /* Measured against OpenBLAS and MKL (docs/decisions/0020): with so few columns a block is as wide as the result; with so few
    rows what is read from memory in lines apart takes as long as to pack it, more where elements are wide. To transpose what is
-   packed pays with so many rows. */
+   packed pays with so many rows. One row is multiplied by what stays in the first cache. */
 
 static int64_t size_of(const Kind *kind, int64_t halves) { return halves ? (int64_t)sizeof(float16) : kind->size; }
 static int has_columns(const Kind *kind, const Narrow *p) { return p->right_column == size_of(kind, p->right_halves) || p->columns == 1; }
 static int has_rows(const Kind *kind, const Narrow *p) { return p->left_row == size_of(kind, p->left_halves) || p->rows == 1; }
 
 /* Whether vectors along the rows take less time than along the columns: these do not follow each other and are more to
-   be packed than is stored apart, or they do not fill a vector. */
+   be packed than is stored apart, or they do not fill a vector; but what is made is stored element by element. */
 static int is_along_rows(const Kind *kind, const Narrow *p) {
   if (!has_columns(kind, p)) return has_rows(kind, p) || (p->rows <= 2 * LOW && least(p->columns, p->k) > p->rows);
-  return has_rows(kind, p) && p->columns < kind->width && p->rows >= 2 * p->columns;
+  return has_rows(kind, p) && p->columns < kind->width && p->rows >= 2 * p->columns && p->k >= DEEP * p->columns;
 }
 
-static Narrow as_best(const Kind *kind, const Narrow *p) { return is_along_rows(kind, p) ? transposed(p) : *p; }
+/* The same product with its columns along the vectors. */
+static Narrow along_vectors(const Kind *kind, const Narrow *p) { return is_along_rows(kind, p) ? transposed(p) : *p; }
 
 /* Whether this takes less time than a library. */
 int is_narrow(int64_t vectors, int64_t is_double, const Narrow *given) {
   const Kind *const kind = kinds[vectors][is_double];
-  if (given->rows == 1 || given->columns == 1 || given->k == 1) return 0;
-  const Narrow p = as_best(kind, given);
+  if (given->k == 1) return 0;
+  const Narrow p = along_vectors(kind, given);
+  if (p.columns == 1) return 0;
+  const int64_t right_bytes = p.k * p.columns * kind->size;
+  const int has_vectors = has_columns(kind, &p) && p.columns >= kind->width;
+  if (p.rows == 1) return has_vectors && !has_halves(&p) && right_bytes <= MOST_OF_ROW;
   if (has_halves(&p)) return p.rows * p.columns * p.k <= LITTLE || least(p.rows, p.columns) <= NARROW;
   if (!has_columns(kind, &p) && p.rows < MOST_PACKED_ROWS && p.columns * p.k > CHUNK * kind->width) return 0;
-  return p.columns <= NARROW || (p.rows <= LOW && (!is_double || p.columns * p.k * kind->size <= MOST_READ));
+  return p.k <= SHALLOW || p.columns <= NARROW || (p.rows <= LOW && (!is_double || right_bytes <= MOST_READ));
 }
 
 /* out = left @ right, by the larger vectors or not; nothing is empty. */
 void multiply_narrow(int64_t vectors, int64_t is_double, const Narrow *given) {
   const Kind *const kind = kinds[vectors][is_double];
-  const Narrow p = as_best(kind, given);
+  const Narrow p = along_vectors(kind, given);
   const Way w = way_of(kind, &p);
   (has_halves(&p) ? multiply_halves : multiply_floats)(&w);
 }

@@ -164,9 +164,12 @@ def _pointer(array: Any) -> ctypes.c_void_p:
 
 
 def matrix_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """Inputs cast and copied to LAPACK's order, results in its order, and its work space."""
+    """Inputs cast and copied to LAPACK's order, results in its order, and its work space; of what
+    NumPy factors (`by_numpy`) its own copies too, which NumPy 2.5 has more of than 2.4."""
     numbers = 2 * sum(spec.n_elements for spec in (*ins, *outs))
     longest = max(max(spec.shape, default=1) for spec in (*ins, *outs))
+    if longest <= MOST_NUMPYS:
+        numbers *= 2
     widest = max(spec.dtype.itemsize for spec in outs)
     return int(widest) * (numbers + 130 * longest)
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=64)
-def _computed_in(word: str, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
+def computed_in(word: str, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """The dtype a transform reads and the one it gives: single precision stays single."""
     single = dtype in (*HALVES, float32, complex64)
     real, complex_ = (float32, complex64) if single else (float64, complex128)
@@ -52,8 +52,8 @@ def _computed_in(word: str, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dty
 
 @lru_cache(maxsize=64)
 def _read_as(word: str, dtype: Any) -> Any:
-    """`_computed_in` by torch's dtypes: the host has nothing to think while a GPU waits."""
-    return to_torch(_computed_in(word, np.dtype(str(dtype).removeprefix("torch.")))[0])
+    """`computed_in` by torch's dtypes: the host has nothing to think while a GPU waits."""
+    return to_torch(computed_in(word, np.dtype(str(dtype).removeprefix("torch.")))[0])
 
 
 SHORT_LINE = 1 << 14
@@ -61,12 +61,12 @@ SHORT_LINE = 1 << 14
 waits until the file with MKL is loaded for it."""
 
 
-def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> None:
+def transform_tile(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> None:
     """By MKL or, on a CPU without it, by torch, of which many lines at once are several times
     NumPy's. One line is not, and NumPy writes into `out`. On a GPU: by cuFFT, which torch has.
     """
     if xp is np:
-        reads, gives = _computed_in(word, x.dtype)
+        reads, gives = computed_in(word, x.dtype)
         is_for_numpy = x.size == x.shape[axis] and out.dtype == gives not in HALVES
         is_short = is_for_numpy and max(n, x.size) <= SHORT_LINE
         if not is_short and transform_lines(x.astype(reads, copy=False), out, word, axis, n, norm):
@@ -86,7 +86,7 @@ def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: st
 def _fft_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Input copies (cast, padded to n), the result, and the plan's own work space."""
     longest = max(ins[0].n_elements, outs[0].n_elements)
-    single = _computed_in(params["word"], ins[0].dtype)[0] in (float32, complex64)
+    single = computed_in(params["word"], ins[0].dtype)[0] in (float32, complex64)
     n: int = params["n"]
     work = 4 * n if _is_smooth(n) else 16 * n  # a large prime factor: a convolution of twice n
     return (8 if single else 16) * (3 * longest + work) + 1024
@@ -107,7 +107,7 @@ def _fft_spec(x: Spec, word: str, axis: int, n: int) -> tuple[AxisForm, Spec]:
     source = tuple(x.ndim if a == axis else a for a in range(x.ndim))
     sizes = (*shape, x.shape[axis])
     form = AxisForm(sizes, (source,), (tuple(range(x.ndim)),), frozenset((axis, x.ndim)))
-    return form, Spec(shape, _computed_in(word, x.dtype)[1])
+    return form, Spec(shape, computed_in(word, x.dtype)[1])
 
 
 def _fft_cases(rng: Any, shape: tuple[int, ...]) -> list[Any]:
@@ -123,7 +123,7 @@ def _fft_cases(rng: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 _FFT: dict[str, Any] = {
-    "kernel": _transform,
+    "kernel": transform_tile,
     "scratch_bytes": _fft_scratch,
     "moves": True,
     "oracle": lambda x, word, axis, n, norm: getattr(np.fft, word)(x, n, axis, norm),
