@@ -6,7 +6,8 @@ program once (with what it compiles: its cold time), processes side by side; the
 machine, they take turns. Prints the distribution of our time / the best peer's and / torch's, each
 kind, the worst twenty with the reason (on a GPU how long it worked and with which kernels, on CPUs
 how many cores worked and which ways the calls went; what share of the memory's speed that is), and
-the ten with the worst first call. `results/survey_….jsonl` has every program.
+the ten with the worst first call. `--listed` takes the programs of `survey_listed` instead.
+`results/survey_….jsonl` has every program.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import RESULTS, Worker, calls_of_a_sample, machine, package_path
 from benchmarks.survey_libraries import PEERS, US, digest, environment, prepare
-from benchmarks.survey_programs import program
+from benchmarks.survey_listed import LISTED, listed
+from benchmarks.survey_programs import Program
+from benchmarks.survey_programs import program as drawn_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +42,11 @@ PEAK = {"cpu": 2.0e10, "cuda": 4.0e12}
 """Bytes a second of the memory: of two cores, and of an H200."""
 TIMES = 5
 _compiled: dict[Any, Any] = {}
+
+
+def program(seed: int, number: int, device: str) -> Program:
+    """The program of a number: drawn, or listed."""
+    return listed()[number] if seed == LISTED else drawn_program(seed, number, device)
 
 
 # One library in a process -------------------------------------------------------------------------
@@ -329,6 +337,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--only", type=int, nargs="*", help="these numbers")
+    parser.add_argument("--listed", action="store_true", help="those of survey_listed instead")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--peers", nargs="*")
     parser.add_argument("--turns", type=int, default=7)
@@ -342,6 +351,8 @@ def main() -> int:
         run, _ = setup(US, {"seed": args.seed, "number": args.look}, args.device)
         print("WORKED", (_look_at_gpu if args.device == "cuda" else _look_at_cpu)(run))
         return 0
+    if args.listed:
+        args.seed, args.programs = LISTED, min(args.programs, len(listed()))
     found = measure(args)
     judged = sorted((o for o in found if US in o.warm_s and o.peers()), key=lambda o: -o.best)
     look(judged[: args.worst], args)

@@ -9,6 +9,7 @@ memory, results stay where they are made.
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -207,8 +208,7 @@ def with_torch(arrays: list[Any], device: str) -> Using:
 
 
 def with_jax(arrays: list[Any], device: str) -> Using:
-    import jax
-
+    jax: Any = import_module("jax")  # typed in part, where it is installed
     jax.config.update("jax_enable_x64", any(array.itemsize == 8 for array in arrays))
     return jax.numpy, [jax.numpy.array(array) for array in arrays], jax.block_until_ready
 

@@ -14,6 +14,10 @@ longer. That is every loop, branch and view of the kernel over several tiles; th
 call of its took the small path. Preset S itself is 10^5 to 10^7 tiles of 7 elements, hours at 0.1
 to 0.5 ms a task, of the same tasks again: of the first 22 kernels one ends within a minute
 (arc_distance, 25 000 tasks, 13 s). `--full` keeps the preset's sizes.
+
+`--session cuda` (or `cpu`) asks what a user of a fresh session waits for: every kernel once in one
+process, with an empty cache of kernels and then with the one that this left; the seconds that
+first calls take above NumPy's.
 NPBench (github.com/spcl/npbench) is not part of this repository; PATH is a checkout of it.
 """
 
@@ -24,6 +28,10 @@ import copy
 import importlib.util
 import json
 import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -103,6 +111,66 @@ def difference(info: dict[str, Any], ours: Any, theirs: Any) -> str:
         return ""
     error = float(np.linalg.norm(a - b) / np.linalg.norm(b))
     return "" if error < info.get("norm_error", 1e-5) else f"differs by {error:.2g}"
+
+
+def first_calls(root: Path, names: list[str], preset: str, device: str) -> None:
+    """Seconds of NumPy's first call and of ours, of every kernel, in this process: a line each."""
+    with it.init(device):
+        it.compute(it.asarray(np.arange(3.0)) + 1)  # the device itself is not what is asked
+        for name in names:
+            info = json.loads((root / "bench_info" / f"{name}.json").read_text())["benchmark"]
+            module = load(root, info, "_numpy")
+            theirs = arguments(root, info, sizes_of(name, info, preset, few=False))
+            ours = [
+                it.asarray(a) if isinstance(a, np.ndarray) else a for a in copy.deepcopy(theirs)
+            ]
+            found: dict[str, Any] = {"kernel": name}
+            for library, xp, given in (("numpy", np, theirs), ("ours", it, ours)):
+                module.np = xp  # type: ignore[attr-defined]
+                begun = time.perf_counter()
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        made = getattr(module, info["func_name"])(*given)
+                        tensors = [x for x in (*given, *_flat(made)) if isinstance(x, it.Tensor)]
+                        if tensors:
+                            it.compute(*tensors)
+                except Exception as error:
+                    found["error"] = f"{type(error).__name__}: {error}".splitlines()[0]
+                found[library] = time.perf_counter() - begun
+            print(json.dumps(found), flush=True)
+
+
+def session(root: Path, names: list[str], preset: str, device: str) -> None:
+    """Print what first calls of all kernels take above NumPy, without and with kept kernels."""
+    asked = [
+        sys.executable,
+        __file__,
+        str(root),
+        *names,
+        "--preset",
+        preset,
+        "--in-session",
+        device,
+    ]
+    with tempfile.TemporaryDirectory() as cache:
+        kept = {"XDG_CACHE_HOME": cache, "TRITON_CACHE_DIR": f"{cache}/triton"}
+        for kernels_are in ("an empty cache", "a filled cache"):
+            done = subprocess.run(
+                asked, env={**os.environ, **kept}, stdout=subprocess.PIPE, text=True, check=False
+            )
+            found = [json.loads(text) for text in done.stdout.splitlines()]
+            above = {one["kernel"]: one["ours"] - one["numpy"] for one in found}
+            worst = sorted(above, key=lambda k: -above[k])[:12]
+            total = sum(one["numpy"] for one in found)
+            print(
+                f"{len(found)} kernels, {kernels_are}: {sum(above.values()):.2f} s above NumPy's"
+                f" {total:.2f} s; most: " + ", ".join(f"{k} {above[k]:.3f}" for k in worst),
+                flush=True,
+            )
+            for one in found:
+                if "error" in one:
+                    print(f"  {one['kernel']}: {one['error']}", flush=True)
 
 
 def attempt(root: Path, name: str, strict: bool, preset: str, full: bool) -> dict[str, Any]:
@@ -193,7 +261,18 @@ def main() -> None:
     parser.add_argument("--preset", default="S", help="NPBench's sizes: S, M, L or paper")
     parser.add_argument("--full", action="store_true", help="the preset's sizes in strict runs too")
     parser.add_argument("--limit", type=float, default=60, help="seconds for one run")
+    parser.add_argument("--session", metavar="DEVICE", help="first calls of all in one process")
+    parser.add_argument("--in-session", metavar="DEVICE", help="the same, in this process")
     args = parser.parse_args()
+    if args.session or args.in_session:
+        ask = session if args.session else first_calls
+        ask(
+            args.path,
+            args.names or kernels(args.path),
+            args.preset,
+            args.session or args.in_session,
+        )
+        return
     importlib.import_module("torch")  # once, not in each kernel's process
     kinds = [k for k in ("default", "strict") if getattr(args, k)] or ["default", "strict"]
     good = dict.fromkeys(kinds, 0)

@@ -101,6 +101,8 @@ STATS = {
     "small_calls": "Calls on few elements that ran at once, on host values: the sum of those ways.",
     "smaller_blocks": "Blocks of sorts, scans and factorisations that were made smaller because "
     "memory is little: last bits of library kernels may differ.",
+    "unplanned_failures": "New programs on a GPU of which a call raised while they ran without a "
+    "plan: they were planned and run again, which says what is wrong.",
     "bytes_loaded": "Bytes that came to a device from a lower tier: spilled tiles, and what is "
     "read of opened files.",
     "bytes_evicted": "Bytes that left a device for a lower tier; what can be read or made again "

@@ -47,3 +47,16 @@ def test_kernels_run_unchanged_and_failures_are_named(tmp_path: Path) -> None:
     assert int(smooth[1][6]) == 0
     assert all("line 3: AttributeError: infinitensor has no" in line for line in words)
     assert "strict: 1 of 2" in done.stdout
+
+
+def test_first_calls_of_a_session_are_added_up(tmp_path: Path) -> None:
+    checkout(tmp_path, "smooth", "x[1:-1] = (x[2:] + x[:-2]) / 2; return np.sum(x)")
+    checkout(tmp_path, "words", "return np.char.upper('a') and np.busday_count")
+    asked = [sys.executable, str(TOOL), str(tmp_path), "--session", "cpu"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    empty, error, filled, again = done.stdout.splitlines()
+    assert empty.startswith("2 kernels, an empty cache: ")
+    assert filled.startswith("2 kernels, a filled cache: ")
+    assert "most: " in empty
+    assert error == again
+    assert error.startswith("  words: AttributeError: infinitensor has no")
