@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from tests.ir.sessions import prepared, strict
 
 import infinitensor as it
+from infinitensor.partition import Multiplied, is_in_one_piece
 from infinitensor.partition.contraction_cuts import LARGE_SIDES
 
 SHORTEST = LARGE_SIDES[-1][0]
@@ -135,3 +137,58 @@ def test_a_product_of_little_work_is_one_call(
     rows: int, k: int, columns: int, workers: int
 ) -> None:
     assert all(len(cut) == 2 for cut in cuts_of(rows, k, columns, workers))
+
+
+def drawn_operands(rng: Random) -> tuple[it.Tensor, it.Tensor]:
+    """Two operands of a product, views of larger matrices in some layout, or of one."""
+    dtype = rng.choice(("float32", "float64", "float16", "int64", "complex64"))
+    rows, k, columns = (round(2 ** rng.uniform(0, 11)) for _ in range(3))
+    x, y = it.zeros((rows, k), dtype), it.zeros((k, columns), dtype)
+    match rng.randrange(6):
+        case 0:
+            x = it.zeros((k, rows + 1), dtype).T[1:]
+        case 1:
+            x, y = it.zeros((k, 3), dtype)[:, 1], y
+        case 2:
+            x, y = y.T, y
+        case 3:
+            y = it.zeros((2 * k, columns), dtype)[::2]
+        case 4:
+            n = rng.randint(1, 20)
+            x, y = it.zeros((n, rows, k), dtype), it.zeros((n, k, columns), dtype)
+    return x, y
+
+
+@pytest.mark.parametrize("workers", [1, 2, 16])
+def test_what_is_said_to_be_in_one_piece_is_one_task(workers: int) -> None:
+    rng = Random(workers)
+    n_in_one = 0
+    with strict("cpu", 0, workers=workers) as session:
+        for _ in range(120):
+            x, y = drawn_operands(rng)
+            made = x @ y
+            node = made._version.node
+            assert node is not None
+            operands = [
+                Multiplied(value, shape, value.dtype, access)
+                for value, shape, access in zip(
+                    node.inputs, node.shapes, node.accesses, strict=True
+                )
+            ]
+            if is_in_one_piece(node.call, operands, session.engine.mesh):
+                n_in_one += 1
+                cuts = prepared(session, made).plan.groups[-1].cuts
+                assert all(len(cut) <= 2 for cut in cuts), (x.shape, y.shape, x.dtype, cuts)
+    assert 20 < n_in_one < 120
+
+
+def test_products_are_not_said_to_be_in_one_piece_on_several_devices() -> None:
+    with strict("cpu*2", 0) as session:
+        x = it.zeros((20, 30))
+        node = (x @ x.T)._version.node
+        assert node is not None
+        operands = [
+            Multiplied(x, x.shape, x.dtype, None),
+            Multiplied(x, x.shape[::-1], x.dtype, None),
+        ]
+        assert not is_in_one_piece(node.call, operands, session.engine.mesh)

@@ -6,9 +6,10 @@ in place, and costs nothing but its start: there pieces are as large as balance 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from math import isqrt, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,10 +25,14 @@ from infinitensor.partition.tile_shape import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.mesh import Mesh
+    from infinitensor.ir.op import Call, Labels
     from infinitensor.ir.region import Cuts
     from infinitensor.ir.space import Read, Space
+    from infinitensor.ir.view import Access
     from infinitensor.partition.operand_cuts import Bounds, Reads
 
 MANY_USES = 128
@@ -53,66 +58,123 @@ def cut_product(space: Space, dtypes: dict[Read, np.dtype[Any]], mesh: Mesh) -> 
     None for any other contraction, and where C would find no parts for all workers: the result is
     small, and long sums make it.
     """
-    labels = _labels_of_product(space, dtypes) if mesh.is_one_memory else None
-    if labels is None:
+    if len(space.reads) != 2 or len(space.outs) != 1 or space.uncut:
         return None
-    stack, row, column = labels
-    (inner,) = space.contracted
-    n, rows, columns = (1 if label is None else space.sizes[label] for label in labels)
-    n_parts = n * -(-rows // NARROW_PART) * -(-columns // NARROW_PART)
-    depth, dtype = space.sizes[inner], space.last.call.outs[0].dtype
-    if n_parts < wanted_pieces(mesh) and depth > max(rows, columns) * n:
+    found = _product_of(
+        space.last.call,
+        space.sizes,
+        [read.labels for read in space.reads],
+        [dtypes[read] for read in space.reads],
+        [read.operand.access for read in space.reads],
+    )
+    lengths = found and found.lengths_of_pieces(mesh)
+    if not found or not lengths:
         return None
-
-    def elements() -> int:
-        return n * (depth * (rows + columns) + rows * columns)
-
-    def work() -> int:
-        return (n * rows * columns * depth + MEMORY_USES * elements()) * dtype.itemsize
-
-    if dtype in HALVES and elements() > MOST_CAST:
-        return None
-
-    for side, most in LARGE_SIDES:
-        while max(n - 1, rows // side, columns // side) > 0 and work() > most:
-            if n > 1:
-                n = -(-n // 2)
-            elif max(rows, columns) <= side:
-                break
-            elif rows >= columns:
-                rows = -(-rows // 2)
-            else:
-                columns = -(-columns // 2)
-    steps = {stack: n, row: rows, column: columns}
+    steps = dict(zip(found.labels, lengths, strict=True))
     return tuple(cut_evenly(n, steps.get(label, n)) for label, n in enumerate(space.sizes))
 
 
-def _labels_of_product(
-    space: Space, dtypes: dict[Read, np.dtype[Any]]
-) -> tuple[int | None, int | None, int | None] | None:
-    """The labels of the stack, the rows and the columns of what the library multiplies without a
-    copy of either operand; None for any other contraction."""
-    made = space.last.call.outs[0].dtype
-    if len(space.reads) != 2 or len(space.outs) != 1 or len(space.contracted) != 1 or space.uncut:
-        return None
-    left, right = (read.labels for read in space.reads)
-    (kept,) = (labels for _, labels in space.outs)
-    accesses = [read.operand.access for read in space.reads]
+def is_in_one_piece(call: Call, operands: Sequence[Multiplied], mesh: Mesh) -> bool:
+    """Whether no plan for one memory cuts a contraction of two operands, for whatever else it has.
+
+    Asks only shapes: what is not said to be in one piece may be so too.
+    """
+    form = call.form
+    if len(operands) != 2 or len(form.outputs) != 1 or form.uncut or not mesh.is_one_memory:
+        return False
+    dtypes, accesses = [x.dtype for x in operands], [x.access for x in operands]
+    found = _product_of(call, form.sizes, form.inputs, dtypes, accesses)
+    lengths = found and found.lengths_of_pieces(mesh)
+    if found and lengths:
+        return lengths == found.lengths
+    x, y = operands
+    if x.value is y.value and x.shape == y.shape[::-1]:  # `cuts_of_gram`
+        return False
+    lead = max((0, 1), key=lambda i: prod(operands[i].shape))
+    uses = prod(n for label, n in enumerate(form.sizes) if label not in form.inputs[lead])
+    if uses >= MANY_USES or None in form.inputs[lead]:
+        return False
+    largest = max(prod(operands[lead].shape), call.outs[0].n_elements)
+    return largest <= min(_least_piece(uses, mesh), LEAF_ELEMENTS[mesh.kind] * GEMM_TILES)
+
+
+class Multiplied(NamedTuple):
+    """An operand of a contraction, before there is a graph."""
+
+    value: object
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    access: Access | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A product of two matrices or of two stacks of them: what its stack, rows and columns are."""
+
+    labels: tuple[int | None, int | None, int | None]
+    lengths: tuple[int, int, int]
+    depth: int
+    dtype: np.dtype[Any]
+
+    def lengths_of_pieces(self, mesh: Mesh) -> tuple[int, int, int] | None:
+        """The longest stack, rows and columns of a piece; None where it is no task of C."""
+        n, rows, columns = self.lengths
+        n_parts = n * -(-rows // NARROW_PART) * -(-columns // NARROW_PART)
+        if not mesh.is_one_memory:
+            return None
+        if n_parts < wanted_pieces(mesh) and self.depth > max(rows, columns) * n:
+            return None
+
+        def elements() -> int:
+            return n * (self.depth * (rows + columns) + rows * columns)
+
+        def work() -> int:
+            points = n * rows * columns * self.depth
+            return (points + MEMORY_USES * elements()) * self.dtype.itemsize
+
+        if self.dtype in HALVES and elements() > MOST_CAST:
+            return None
+        for side, most in LARGE_SIDES:
+            while max(n - 1, rows // side, columns // side) > 0 and work() > most:
+                if n > 1:
+                    n = -(-n // 2)
+                elif max(rows, columns) <= side:
+                    break
+                elif rows >= columns:
+                    rows = -(-rows // 2)
+                else:
+                    columns = -(-columns // 2)
+        return n, rows, columns
+
+
+def _product_of(
+    call: Call,
+    sizes: Sequence[int],
+    operands: Sequence[Labels],
+    dtypes: Sequence[np.dtype[Any]],
+    accesses: Sequence[Access | None],
+) -> _Product | None:
+    """What the library multiplies without a copy of an operand; None for other contractions."""
+    made, (kept,) = call.outs[0].dtype, call.form.outputs
+    left, right = operands
     if (
         made.kind not in "fc"
-        or any(dtypes[read] != made for read in space.reads)
+        or len(call.form.contracted) != 1
+        or any(dtype != made for dtype in dtypes)
         or any(access is not None and not access.keeps_lines for access in accesses)
-        or space.contracted[0] not in left
-        or space.contracted[0] not in right
     ):
         return None
+    (inner,) = call.form.contracted
     stack = [label for label in kept if label in left and label in right]
     rows = [label for label in kept if label in left and label not in stack]
     columns = [label for label in kept if label in right and label not in stack]
+    if inner not in left or inner not in right:
+        return None
     if [*stack, *rows, *columns] != [*kept] or max(len(stack), len(rows), len(columns)) > 1:
         return None
-    found = (next(iter(some), None) for some in (stack, rows, columns))
-    return next(found), next(found), next(found)
+    n, row, column = (next(iter(some), None) for some in (stack, rows, columns))
+    lengths = [1 if label is None else sizes[label] for label in (n, row, column)]
+    return _Product((n, row, column), (lengths[0], lengths[1], lengths[2]), sizes[inner], made)
 
 
 def cut_contraction(space: Space, reads: Reads, bounds: Bounds, bound: int) -> Cuts:
@@ -241,9 +303,8 @@ def steps_in_memory_order(space: Space, lead: Read, limit: int, mesh: Mesh) -> l
     uses = _uses(space, lead)
     if uses >= MANY_USES or None in lead.labels or 0 in lead.shape:
         return None
-    # fewer are done before a task is started
-    least = max(LEAF_ELEMENTS[mesh.kind], LEAST_WORK // max(uses, MEMORY_USES))
-    share = max(floor_power(max(prod(lead.shape) // wanted_pieces(mesh), 1)), least)
+    n_share = max(prod(lead.shape) // wanted_pieces(mesh), 1)
+    share = max(floor_power(n_share), _least_piece(uses, mesh))
     order = sorted(range(len(lead.shape)), key=lambda a: (base_axis(lead, a), a))
     tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
     again = prod(  # pieces that read the other operand, or their part of it, anew
@@ -270,6 +331,11 @@ def steps_in_memory_order(space: Space, lead: Read, limit: int, mesh: Mesh) -> l
         assert label is not None
         steps[label] = min(steps[label], step)
     return steps
+
+
+def _least_piece(uses: int, mesh: Mesh) -> int:
+    """Elements of a piece's largest operand at least: fewer are done before a task is started."""
+    return max(LEAF_ELEMENTS[mesh.kind], LEAST_WORK // max(uses, MEMORY_USES))
 
 
 def evened(sizes: tuple[int, ...], steps: list[int], n_workers: int) -> list[int]:

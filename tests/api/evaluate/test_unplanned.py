@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.api.little_work import N, misses, values
 
 import infinitensor as it
+from infinitensor.api.evaluate.unplanned import LONG_PROGRAM
 
 pytestmark = pytest.mark.usefixtures("counted_session")
 
@@ -98,3 +101,54 @@ def test_a_small_write_of_much_work_waits_with_it() -> None:
         sums[i] = (x * i).max()
     assert it.stats()["evaluations"] == 0
     np.testing.assert_array_equal(sums.numpy()[:5], [*((a * i).max() for i in range(4)), 0])
+
+
+def covariance(xp: Any, data: Any) -> Any:
+    """Means of columns, which a plan cuts, and then short products, each of other shapes."""
+    n, m = data.shape
+    data -= xp.mean(data, axis=0)
+    made = xp.zeros((m, m), dtype=data.dtype)
+    for i in range(m):
+        made[i:, i] = made[i, i:] = data[:, i] @ data[:, i:] / (n - 1.0)
+    return made
+
+
+def test_a_long_program_of_short_calls_is_planned_the_eighth_time() -> None:
+    given = np.random.default_rng(5).standard_normal((600, 260))
+    results = []
+    for k in range(9):
+        x = it.asarray(given)
+        results.append(covariance(it, x).numpy())
+        assert it.stats()["ways"]["unplanned"] > 0
+        # first the means alone; the whole the eighth time
+        assert misses() == (1 if k < 7 else 2)
+        np.testing.assert_array_equal(results[k], results[0])
+    expected = covariance(np, given.copy())
+    np.testing.assert_allclose(results[0], expected, 1e-9, 1e-12)
+
+
+def test_the_same_calls_again_and_again_are_no_long_program() -> None:
+    x = it.asarray(values())
+    for n_plans in (0, 1, 1):
+        y = x
+        for _ in range(LONG_PROGRAM // 2):
+            y = y * 0.5 + 1
+        it.compute(y)
+        assert misses() == max(n_plans, 1)  # much work: 25 million elements
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64"])
+def test_products_without_a_plan_have_the_bits_of_planned_ones(dtype: str, order: str) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(12):
+        m, k, n = (int(2 ** rng.uniform(0, 9.5)) for _ in range(3))
+        a = np.asarray(rng.standard_normal((m, k)).astype(dtype), order=order)
+        b = rng.standard_normal((k, n)).astype(dtype)
+        x, y = it.asarray(a), it.asarray(b)
+        made = [(x[::-1] @ y * 2).numpy() for _ in range(3)]
+        np.testing.assert_array_equal(made[0], made[1])
+        np.testing.assert_array_equal(made[0], made[2])
+        line = [(x[:, 0] @ x[:, k // 2 :]).numpy() for _ in range(3)]
+        np.testing.assert_array_equal(line[0], line[1])
+        np.testing.assert_array_equal(line[0], line[2])

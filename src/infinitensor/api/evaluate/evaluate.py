@@ -15,7 +15,7 @@ from infinitensor.api.eager.changing_places import all_shapes_change
 from infinitensor.api.evaluate.bound_program import Bound, FirstSight, look_through, stored_table
 from infinitensor.api.evaluate.demand import fit_bound
 from infinitensor.api.evaluate.few_of_file import pick
-from infinitensor.api.evaluate.unplanned import AtOnce, is_little
+from infinitensor.api.evaluate.unplanned import AtOnce, is_little, runs_to_plan, to_make_first
 from infinitensor.api.evaluate.waiting import repeat_by, repeat_in_c, waiting_nodes
 from infinitensor.api.evaluate.whole_ops import runs_in_caller
 from infinitensor.api.session.version import Recording
@@ -175,7 +175,13 @@ def _run(
         bound, trace = Bound(session, waiting, peek, bound.lean, limits), None
     if trace is None:
         bound.detail()
-        if (session.is_new(bound.key) or _changes(bound)) and _has_run_at_once(session, bound):
+        is_new = session.is_new(bound.key, runs_to_plan(bound))
+        if is_new and (first := to_make_first(bound)):
+            evaluate(session, first)
+            if left := _waiting(waiting):
+                _run(session, left, peek, limits)
+            return
+        if (is_new or _changes(bound)) and _has_run_at_once(session, bound):
             return
         bound, trace = trace_of(bound)
         session.ways["planned"] += 1

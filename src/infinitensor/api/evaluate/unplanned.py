@@ -2,8 +2,9 @@
 
 Planning takes about a millisecond a call, and pays when the plan is used again. A loop whose shapes
 change with every step never uses one again. So what is little work and has one memory is planned
-the second time it comes; and on one GPU whatever a plan would run by the same kernels of torch, or
-by kernels of the same bits, which it would have compiled beside these (`unplanned_on_gpu.py`).
+the second time it comes, or the eighth, if it is long (`runs_to_plan`); and on one GPU whatever a
+plan would run by the same kernels of torch, or by kernels of the same bits, which it would have
+compiled beside these (`unplanned_on_gpu.py`).
 """
 
 from __future__ import annotations
@@ -21,20 +22,47 @@ from infinitensor.api.eager.changing_places import (
     runs_unplanned,
 )
 from infinitensor.api.eager.whole_array import small_kernel
-from infinitensor.api.evaluate.unplanned_on_gpu import OnGpu, may_run_on_gpu
+from infinitensor.api.evaluate.unplanned_on_gpu import OnGpu, changes_products, may_run_on_gpu
+from infinitensor.api.session.version import Version
 from infinitensor.interrupts import without_interrupts
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import whole_box
 from infinitensor.ir.view import take
 from infinitensor.ops.table.numpy_kernels import namespace
+from infinitensor.partition import Multiplied, is_in_one_piece
 from infinitensor.runtime import TileTable
 from infinitensor.tasking.groups.write_group import put
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from infinitensor.api.evaluate.bound_program import Bound
     from infinitensor.api.session.session import Session
-    from infinitensor.api.session.version import Node, Version
+    from infinitensor.api.session.version import Node
+    from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.op import Call, Op
+
+
+LONG_PROGRAM = 256
+"""Different calls from which planning a program takes so long that its user waits for it."""
+ELEMENTS_OF_A_CALL = 1 << 18
+"""What is computed in the time that it takes to plan one call, if no other is like it."""
+POINTS_OF_AN_ELEMENT = 16
+"""Multiplications of a product that take as long as an element of other calls."""
+
+
+def n_different(nodes: Sequence[Node]) -> int:
+    """Calls of a program that are not alike: planning takes as long as these; the others gain."""
+    return len({id(node.call) for node in nodes})
+
+
+def runs_to_plan(bound: Bound) -> int:
+    """How often a program runs without a plan before it gets one.
+
+    A plan takes as long as seven runs without one, whatever is planned. One second is waited for,
+    and few programs of so many different calls come again as often.
+    """
+    return 7 if n_different(bound.nodes) >= LONG_PROGRAM else 1
 
 
 def is_little(bound: Bound) -> bool:
@@ -44,16 +72,75 @@ def is_little(bound: Bound) -> bool:
         return False
     if session.engine.mesh.kind == "cuda":
         return may_run_on_gpu(bound)
+    return is_short_work(bound) and not cut_calls(bound)
+
+
+def is_short_work(bound: Bound) -> bool:
+    """Whether planning a program on the host takes longer than its calls do one by one."""
+    session, nodes = bound.session, bound.nodes
     if not runs_unplanned(session):
         return False
-    work = sum(elements_of(node) for node in bound.nodes)
     room = session.engine.available_bytes(0)
+    most = max(UNPLANNED_ELEMENTS, ELEMENTS_OF_A_CALL * n_different(nodes))
     return (
-        work <= UNPLANNED_ELEMENTS
+        sum(map(_work_of, nodes)) <= most
         and sum(spec.n_bytes for spec in bound.numbered.specs) < room
         and all(version.host is not None for version in bound.leaves)
-        and all(rounds_alike(node.op, node.call, node.shapes) for node in bound.nodes)
     )
+
+
+def _work_of(node: Node) -> int:
+    """Elements that take as long as a call."""
+    n = elements_of(node)
+    if node.op.kind != "contraction":
+        return n
+    return max(n // POINTS_OF_AN_ELEMENT, *(spec.n_elements for spec in node.call.outs))
+
+
+def cut_calls(bound: Bound) -> list[Node]:
+    """Calls that a plan may cut, which shows in their bits."""
+    found = [node for node in bound.nodes if not rounds_alike(node.op, node.call, node.shapes)]
+    uncut = {id(node) for node in found if _is_uncut_product(node, bound.session.engine.mesh)}
+    if uncut and not changes_products(bound.numbered.graph_nodes()):
+        found = [node for node in found if id(node) not in uncut]
+    return found
+
+
+def _is_uncut_product(node: Node, mesh: Mesh) -> bool:
+    """Whether a call multiplies what no plan cuts."""
+    if node.op.kind != "contraction" or elements_of(node) > MOST_MULTIPLIED:
+        return False
+    operands = [
+        Multiplied(x, shape, x.dtype, access)
+        for x, shape, access in zip(node.inputs, node.shapes, node.accesses, strict=True)
+        if isinstance(x, Version)
+    ]
+    return is_in_one_piece(node.call, operands, mesh)
+
+
+MOST_MULTIPLIED = 1 << 24
+"""Multiplications of a product that runs without a plan: below what a plan's tasks share."""
+
+
+def to_make_first(bound: Bound) -> list[Version]:
+    """The few values of a long program that get a plan of their own, so that the rest needs none.
+
+    They are those that a plan cuts: the sums of a large table, before a loop of short calls.
+    """
+    nodes = bound.nodes
+    if bound.peek or bound.lean or bound.session.engine.mesh.kind != "cpu":
+        return []
+    if n_different(nodes) < LONG_PROGRAM or not is_short_work(bound):
+        return []
+    cut = cut_calls(bound)
+    if len(cut) > len(nodes) // CALLS_OF_A_PLAN:
+        return []
+    versions = (ref() for node in cut for ref in node.outs)
+    return [version for version in versions if version is not None and version.node is not None]
+
+
+CALLS_OF_A_PLAN = 64
+"""Calls that run without a plan for one that is planned alone."""
 
 
 class OnHost:

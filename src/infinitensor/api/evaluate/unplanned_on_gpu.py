@@ -53,7 +53,7 @@ def may_run_on_gpu(bound: Bound) -> bool:
     nodes = bound.numbered.graph_nodes()
     if _held_bytes(bound, nodes) > room:
         return False
-    if not all(map(_is_uncut, nodes)) or _changes_products(nodes):
+    if not all(map(_is_uncut, nodes)) or changes_products(nodes):
         return False
     return have_bits_of_steps(nodes)
 
@@ -90,7 +90,7 @@ def _is_uncut(node: Node) -> bool:
     return max(sizes) <= LEAF
 
 
-def _changes_products(nodes: Sequence[Node]) -> bool:
+def changes_products(nodes: Sequence[Node]) -> bool:
     """Whether a plan may make products of what is computed another way than they were recorded.
 
     It computes that in the layout of its operands, and products of vectors with such matrices, if

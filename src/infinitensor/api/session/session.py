@@ -104,7 +104,7 @@ class Session(Recording):
         """Calls of functions that record several calls, by what they are known by."""
         self.made_before: weakref.WeakSet[Version] = weakref.WeakSet()
         """Versions that were held and computed, but not kept, since there was little room."""
-        self._seen: OrderedDict[Any, None] = OrderedDict()
+        self._seen: OrderedDict[Any, int] = OrderedDict()
         self.seq = 0
         ways.put_all()
         self._start_counts()
@@ -254,11 +254,12 @@ class Session(Recording):
             self.make_room(refused.n_bytes, ())
         return make()
 
-    def is_new(self, key: Any) -> bool:
-        """Whether a program has not come before, as far as is remembered; from now on it has."""
-        if key in self._seen or key in self.plans:
+    def is_new(self, key: Any, times: int = 1) -> bool:
+        """Whether a program has not come so often before, as far as is remembered, and count it."""
+        seen = self._seen.get(key, 0)
+        if seen >= times or key in self.plans:
             return False
-        self.add(self._seen, key, None)
+        self.add(self._seen, key, seen + 1)
         return True
 
     def add(self, cache: OrderedDict[Any, Any], key: Any, value: Any) -> None:
