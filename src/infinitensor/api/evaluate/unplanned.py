@@ -60,7 +60,7 @@ def runs_to_plan(bound: Bound) -> int:
     """How often a program runs without a plan before it gets one.
 
     A plan takes as long as seven runs without one, whatever is planned. One second is waited for,
-    and few programs of so many different calls come again as often.
+    and few programs of so many different calls are run as often.
     """
     return 7 if n_different(bound.nodes) >= LONG_PROGRAM else 1
 

@@ -103,10 +103,10 @@ MOST_NUMPYS = 256
 and seconds to be imported first."""
 
 
-def by_numpy(xp: Any, name: str, a: Any, out: Any, **options: Any) -> bool:
+def by_numpy(xp: Any, name: str, a: Any, out: Any, most: int = MOST_NUMPYS, **options: Any) -> bool:
     """Whether NumPy's `linalg.name` of one small matrix has been put into `out`: by the shape of
     the matrix alone, so that bits are the same on every run."""
-    if xp is not np or a.ndim != 2 or max(a.shape) > MOST_NUMPYS:
+    if xp is not np or a.ndim != 2 or max(a.shape) > most:
         return False
     ours = blas.find_library() if config.compile != "never" else None
     matrix = np.asarray(a, linalg_dtype(a.dtype))
@@ -163,12 +163,14 @@ def _pointer(array: Any) -> ctypes.c_void_p:
     return ctypes.c_void_p(address(array))
 
 
-def matrix_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+def matrix_scratch(
+    ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any], most: int = MOST_NUMPYS
+) -> int:
     """Inputs cast and copied to LAPACK's order, results in its order, and its work space; of what
     NumPy factors (`by_numpy`) its own copies too, which NumPy 2.5 has more of than 2.4."""
     numbers = 2 * sum(spec.n_elements for spec in (*ins, *outs))
     longest = max(max(spec.shape, default=1) for spec in (*ins, *outs))
-    if longest <= MOST_NUMPYS:
+    if longest <= most:
         numbers *= 2
     widest = max(spec.dtype.itemsize for spec in outs)
     return int(widest) * (numbers + 130 * longest)
