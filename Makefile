@@ -7,6 +7,9 @@ PYTEST_ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Tests start hundreds of processes: where nothing is written, each compiles all modules anew (1 s).
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: matrix sanitize wheel help setup demo test test-all test-gpu bench suites lint format whole-ops clean
 
