@@ -22,6 +22,7 @@
 #include "tasking/c/halves.h"
 #include "ops/backend/half_lines.h"
 #include "ops/backend/narrow_products.h"
+#include "ops/forms/transposed.h"
 
 /* Rows by some vectors of columns, of which the last has `n_last` columns; is_padded: what follows it may be read. The
    first chunk is stored, others are added. */
@@ -245,8 +246,10 @@ static void pack_halves(int64_t kind, float *to, const char *from, const Panel *
     for (int64_t i = 0, n; i < p->columns; i += n, from += n * p->column) {
       n = least(n_joined, p->columns - i);
       widen(kind, from, p->row, lines, n * p->k);
-      for (int64_t k = 0; k < p->k; ++k)
-        for (int64_t c = 0; c < n; ++c) to[k * p->wide + i + c] = lines[c * p->k + k];
+      const int64_t size = sizeof(float), step = p->wide * size;
+      if (!transposed(size, (char *)(to + i), step, (const char *)lines, p->k * size, n, p->k))
+        for (int64_t k = 0; k < p->k; ++k)
+          for (int64_t c = 0; c < n; ++c) to[k * p->wide + i + c] = lines[c * p->k + k];
     }
     for (int64_t k = 0; k < p->k; ++k)
       for (int64_t i = p->columns; i < p->wide; ++i) to[k * p->wide + i] = 0;
@@ -344,7 +347,7 @@ static void multiply_halves(const Way *w) {
 }
 
 /* The transposed product of the transposed matrices. */
-static Narrow transposed(const Narrow *p) {
+static Narrow transpose_of(const Narrow *p) {
   Narrow made = {.rows = p->columns, .columns = p->rows, .k = p->k, .left = p->right, .right = p->left, .out = p->out};
   made.left_row = p->right_column, made.left_column = p->right_row;
   made.right_row = p->left_column, made.right_column = p->left_row;
@@ -370,7 +373,7 @@ static int is_along_rows(const Kind *kind, const Narrow *p) {
 }
 
 /* The same product with its columns along the vectors. */
-static Narrow along_vectors(const Kind *kind, const Narrow *p) { return is_along_rows(kind, p) ? transposed(p) : *p; }
+static Narrow along_vectors(const Kind *kind, const Narrow *p) { return is_along_rows(kind, p) ? transpose_of(p) : *p; }
 
 /* Whether this takes less time than a library. */
 int is_narrow(int64_t vectors, int64_t is_double, const Narrow *given) {
