@@ -23,7 +23,10 @@ PRODUCTS = [
     ("ij,jk->i", (30, 17), (17, 5)), ("ij,jk->", (30, 17), (17, 5)), ("bi,bi->b", (3, 4), (3, 4)),
     ("bij,bkl->b", (3, 4, 5), (3, 2, 6)), ("bij,bjk->bk", (0, 4, 5), (0, 5, 6)),
     ("bij,bjk->bk", (3, 0, 5), (3, 5, 6)), ("bij,bjk->bk", (3, 4, 5), (3, 1, 6)),
-    ("ij, jk -> ki", (30, 17), (17, 5)), ("...ij,jk->...ik", (2, 3, 4), (4, 5)),
+    ("ij, jk -> ki", (30, 17), (17, 5)), ("bij,bij->b", (3, 4, 5), (3, 4, 5)),
+    ("bij,bji->bi", (3, 4, 5), (3, 5, 4)), ("ij,ij->ji", (3, 4), (3, 4)),
+    ("ij,ij->j", (0, 4), (0, 4)), ("ij,ij->i", (3, 1), (3, 4)), ("ij,ji->", (3, 4), (4, 3)),
+    ("...ij,jk->...ik", (2, 3, 4), (4, 5)),
 ]  # fmt: skip
 SUMS = [
     ("ij->i", (3, 40)), ("ij->j", (30, 4)), ("ij->", (30, 4)), ("ijk->ik", (3, 4, 5)),
@@ -51,6 +54,44 @@ def test_products_have_the_bits_of_plans(
     assert made.dtype == wanted.dtype
     assert made.shape == wanted.shape
     assert made.tobytes() == wanted.tobytes()
+
+
+SEVERAL = [
+    ("ni,ij,nj->n", (30, 4), (4, 17), (30, 17)), ("ij,jk,kl->il", (5, 4), (4, 6), (6, 3)),
+    ("ij,jk,ki->", (5, 4), (4, 6), (6, 5)), ("i,ij,j->", (5,), (5, 4), (4,)),
+    ("bij,bjk,bk->bi", (3, 5, 4), (3, 4, 6), (3, 6)), ("ij,ij,ij->i", (5, 4), (5, 4), (5, 4)),
+    ("ni,ij,nj->n", (0, 4), (4, 17), (0, 17)), ("ni,ij,nj->n", (30, 4), (4, 1), (30, 17)),
+    ("ni,ij,nj", (30, 4), (4, 17), (30, 17)), ("ii,ij,jk->k", (4, 4), (4, 5), (5, 6)),
+    ("ji,ij,kj->jk", (5, 4), (4, 5), (7, 5)), ("i,j,k->ijk", (3,), (4,), (5,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8", "c8", "f2", bfloat16, "i8"])
+@pytest.mark.parametrize(("subscripts", "first", "second", "third"), SEVERAL)
+def test_products_of_several_have_the_bits_of_plans(
+    subscripts: str,
+    first: tuple[int, ...],
+    second: tuple[int, ...],
+    third: tuple[int, ...],
+    kind: Any,
+) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [(rng.standard_normal(shape) * 3).astype(kind) for shape in (first, second, third)]
+    made = it.einsum(subscripts, *map(it.asarray, arrays)).numpy()
+    wanted = planned(subscripts, *arrays)
+    assert made.dtype == wanted.dtype
+    assert made.shape == wanted.shape
+    assert made.tobytes() == wanted.tobytes()
+
+
+def test_a_bilinear_form_is_made_at_once() -> None:
+    rng = np.random.default_rng(0)
+    x, y, z = (it.asarray(rng.random(shape, np.float32)) for shape in ((9, 4), (4, 6), (9, 6)))
+    it.einsum("ni,ij,nj->n", x, y, z)
+    it.stats(reset=True)
+    it.einsum("ni,ij,nj->n", x, y, z)
+    ways = {name for name, n in it.stats()["ways"].items() if n}
+    assert ways == {"numpy"}
 
 
 @pytest.mark.parametrize("kind", ["f4", "f2", "i8", "?"])

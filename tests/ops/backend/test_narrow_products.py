@@ -99,7 +99,7 @@ def test_a_product_is_right_where_there_are_vectors_of_16_bytes_alone(tmp_path: 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", bfloat16])
 @pytest.mark.parametrize(
     ("rows", "k", "columns"),
-    [(2, 3, 70), (5000, 8, 8), (8, 700, 8), (3, 2, 5000), (6, 6, 6), (300, 30, 210)],
+    [(2, 3, 70), (5000, 8, 8), (8, 700, 8), (3, 2, 5000), (6, 6, 6), (300, 48, 140)],
 )
 def test_narrow_products_are_not_left_to_the_library(
     dtype: Any, rows: int, k: int, columns: int
@@ -153,7 +153,7 @@ def test_vectors_and_matrices_of_stacks_are_not_left_to_the_library(
 
 @needs_built
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("k", [2, 16, 32])
+@pytest.mark.parametrize("k", [2, 16, 48])
 def test_a_shallow_matrix_times_itself_is_symmetric_to_the_bit(dtype: str, k: int) -> None:
     x = np.random.default_rng(k).standard_normal((k, 300)).astype(dtype)
     out = np.empty((300, 300), dtype)

@@ -109,3 +109,31 @@ def test_sums_of_halves_have_the_bits_of_steps(
             found.append([one.numpy() for one in made])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@with_compiler
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "shape", [(70, 45), (3, 2500), (1, 7), (19, 1025), (5, 33, 16), (2, 40, 3), (4, 0), (33, 1)]
+)
+def test_columns_of_halves_have_the_bits_of_steps(
+    shape: tuple[int, ...], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are reduced a few at a time: alone and together, with steps between, with NaN."""
+    x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    if x.size:
+        x[..., 0] = 0.0
+        x[-1, ..., -1] = np.nan
+    found = []
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    for how in ("always", "never"):
+        monkeypatch.setattr(it.config, "compile", how)
+        with it.init("cpu"):
+            a = it.asarray(x).astype(kind)
+            some = (a, a[::2], it.flip(a, -1), a[..., ::2])
+            made = [f(b, axis=-2) for b in some for f in (it.sum, it.max, it.min, it.var)]
+            it.compute(*made[:4])
+            found.append([one.astype("float32").numpy() for one in made])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert np.all((np.signbit(one) == np.signbit(other)) | np.isnan(one))

@@ -12,6 +12,8 @@ from tests.on_gpu import same, some
 
 import infinitensor as it
 from infinitensor.native import compiler
+from infinitensor.tasking.groups import joint_reductions
+from infinitensor.tasking.kernels import work_left
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
 A = np.random.default_rng(5).random((64, 48))
@@ -73,7 +75,7 @@ def test_what_ends_in_another_dtype_or_step_has_the_bits_of_its_steps(
             assert how == "never" or all(family.in_c is not None for family in families)
             found.append(made.numpy())
     assert found[0].dtype == found[1].dtype == dtype
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])
     wanted = getattr(given.astype("f8"), name)(axis=axis)
     rtol = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5}.get(np.dtype(dtype).name, 1e-12)
     np.testing.assert_allclose(found[1].astype("f8"), wanted, rtol=rtol, atol=rtol)
@@ -220,3 +222,21 @@ def test_reductions_after_steps_are_called_by_c() -> None:
             it.compute(t.sum(), t.max(), t)
         n_tasks = it.stats()["tasks"] - before["tasks"]
         assert 0 < n_tasks == it.stats()["tasks_in_c"] - before["tasks_in_c"]
+
+
+def test_nobody_waits_for_the_compiler_of_a_large_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked for; until it has it, the loops that steps have make the same bits."""
+    begun: list[str] = []
+    monkeypatch.setattr(work_left, "is_built", lambda source: False)
+    monkeypatch.setattr(work_left, "is_compiled", lambda source: False)
+    monkeypatch.setattr(work_left, "begin", begun.append)
+    monkeypatch.setattr(work_left, "_N_CORES", 2)
+    monkeypatch.setattr(joint_reductions, "left_of", lambda in_c: work_left.WorkLeft(in_c.source))
+    values = np.random.default_rng(5).standard_normal((3000, 2800), np.float32)
+    found = []
+    for how in ("auto", "never"):
+        monkeypatch.setattr(it.config, "compile", how)
+        with it.init("cpu"):
+            found.append(it.sum(it.asarray(values), axis=0).numpy())
+    assert begun
+    np.testing.assert_array_equal(found[0], found[1])

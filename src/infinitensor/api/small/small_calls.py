@@ -22,6 +22,7 @@ from infinitensor.api.small.errstate import ERRORS, SILENT, quietly, restore, si
 from infinitensor.api.small.host_values import (
     NUMBERS,
     UNKNOWN,
+    kernel_input,
     near,
     own,
     small_tensor,
@@ -157,7 +158,7 @@ def count_small(
 
 def copy_small(tensor: AnyTensor, dtype: Any = None) -> AnyTensor | None:
     """A small tensor of its own with the same values, or with another dtype's."""
-    values = near(tensor)
+    values = near(tensor) if dtype is None else kernel_input(tensor)
     if values is None or not config.small_elements:
         return None
     session = tensor._owner or tensor._cell.session

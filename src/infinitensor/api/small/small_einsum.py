@@ -1,8 +1,8 @@
-"""`einsum` of one or two small tensors at once, where it is a sum or a product of matrices.
+"""`einsum` of small tensors at once, where it is made of sums and products of matrices.
 
-The bits are those of plans: sums have their order, and matrices are multiplied by the library that
-plans multiply with (`small_products.h`), as they are stored. What it would have to copy first, and
-anything else, is recorded.
+The bits are those of plans: several operands are made one in the same order, sums have theirs, and
+matrices are multiplied by the library that plans multiply with (`small_products.h`), as they are
+stored. What it would have to copy first, and anything else, is recorded.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from infinitensor.api.record.late import late
 from infinitensor.api.small import small_calls
 from infinitensor.api.small.host_values import kernel_input, small_tensor, tensors
 from infinitensor.config import config
+from infinitensor.dtypes import HALVES, float32
+from infinitensor.ops.linalg.einsum import known_path
 
 
 class Product(NamedTuple):
@@ -33,17 +35,22 @@ class Product(NamedTuple):
 
 def einsum_now(args: Any, options: Any) -> Any:
     """The result of an einsum that is small; None: record it."""
-    if options or not 2 <= len(args) <= 3 or type(args[0]) is not str:
+    if options or len(args) < 2 or type(args[0]) is not str or not config.small_elements:
         return None
+    if any([type(x) is not tensors[0] for x in args[1:]]):
+        return None
+    if len(args) > 3:
+        return _pair_by_pair(args[0], args[1:])
     x, y = args[1], args[-1]
-    if not config.small_elements or type(x) is not tensors[0] or type(y) is not tensors[0]:
-        return None
     if len(args) == 2:
         axes = _summed_axes(args[0], len(x._shape)) if x._dtype.kind in "fc" else None
         return None if axes is None else late.public["sum"](x, axis=axes)
     unneeded = _summed_before(args[0], len(x._shape), len(y._shape))
     if unneeded is not None:
         return _sum_first(x, y, *unneeded)
+    orders = _of_elements(args[0], len(x._shape), len(y._shape))
+    if orders is not None:
+        return _sum_of_products(x, y, *orders)
     how = _product_of(args[0], len(x._shape), len(y._shape))
     if how is None or any([x._shape[i] != y._shape[j] for i, j in how.pairs]):
         return None
@@ -80,6 +87,99 @@ def _sum_first(x: Any, y: Any, of_x: tuple[int, ...], of_y: tuple[int, ...], res
     x = total(x, axis=of_x) if of_x else x
     y = total(y, axis=of_y) if of_y else y
     return late.public["einsum"](rest, x, y)
+
+
+def _sum_of_products(x: Any, y: Any, of_x: tuple[int, ...], of_y: tuple[int, ...], n: int) -> Any:
+    """The sum over all but the first `n` axes of the products of elements, as plans do it."""
+    if not _are_alike((x, y)):
+        return None
+    kind, change = x._dtype, late.public["permute_dims"]
+    x, y = (v if at == tuple(range(len(at))) else change(v, at) for v, at in ((x, of_x), (y, of_y)))
+    if x._shape != y._shape:
+        return None
+    if kind in HALVES:  # rounded once
+        x, y = x.astype(float32), y.astype(float32)
+    made = x * y
+    made = late.public["sum"](made, axis=n if n + 1 == len(of_x) else tuple(range(n, len(of_x))))
+    return made.astype(kind) if kind in HALVES else made
+
+
+def _are_alike(operands: Any) -> bool:
+    """Whether all are small, on the host, and floats or complex numbers of one dtype."""
+    kind = operands[0]._dtype
+    return (kind.kind in "fc" or kind in HALVES) and all(
+        [x._dtype is kind and kernel_input(x) is not None for x in operands]
+    )
+
+
+def _pair_by_pair(subscripts: str, operands: Any) -> Any:
+    """Several operands made one, two at a time, in the order of plans."""
+    if not _are_alike(operands):
+        return None
+    rest = list(operands)
+    for i, j, step in _steps(subscripts, tuple([x._shape for x in operands])):
+        made = einsum_now((step, rest[i], rest[j]), None)
+        if made is None:
+            return None
+        del rest[j], rest[i]
+        rest.append(made)
+    return rest[0] if len(rest) == 1 else None
+
+
+@lru_cache(1024)
+def _steps(
+    subscripts: str, shapes: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[int, int, str], ...]:
+    """Which two are made one next, what is made stands last, and their subscripts.
+
+    Nothing where labels are repeated, stretched or written in another way.
+    """
+    labels, arrow, kept = subscripts.replace(" ", "").partition("->")
+    terms = labels.split(",")
+    if not arrow or len(terms) != len(shapes) or not set(kept) <= set(labels):
+        return ()
+    if any(len(set(some)) != len(some) or not some.isalpha() for some in terms):
+        return ()
+    if len(set(kept)) != len(kept) or any(
+        len(t) != len(s) for t, s in zip(terms, shapes, strict=True)
+    ):
+        return ()
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        if any(sizes.setdefault(label, n) != n for label, n in zip(term, shape, strict=True)):
+            return ()
+    steps = []
+    for chosen in known_path(tuple(terms), kept, tuple(sizes.items())):
+        if len(chosen) != 2:
+            return ()
+        i, j = sorted(chosen)
+        left, right = terms[i], terms[j]
+        del terms[j], terms[i]
+        needed = set(kept).union(*terms)
+        made = "".join(label for label in dict.fromkeys(left + right) if label in needed)
+        terms.append(kept if set(made) == set(kept) else made)
+        steps.append((i, j, f"{left},{right}->{terms[-1]}"))
+    return tuple(steps)
+
+
+@lru_cache(1024)
+def _of_elements(
+    subscripts: str, n_first: int, n_second: int
+) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
+    """The axes of two operands with the same labels, those of the result first; how many these are.
+
+    None: they have other labels, or nothing is summed.
+    """
+    labels, arrow, kept = subscripts.replace(" ", "").partition("->")
+    left, comma, right = labels.partition(",")
+    if not arrow or not comma or not left.isalpha() or len(left) < 2 or set(left) != set(right):
+        return None
+    if (len(left), len(right)) != (n_first, n_second) or not set(kept) < set(left):
+        return None
+    if any(len(set(some)) != len(some) for some in (left, right, kept)):
+        return None
+    every = kept + "".join(label for label in left if label not in kept)
+    return tuple(map(left.index, every)), tuple(map(right.index, every)), len(kept)
 
 
 @lru_cache(1024)

@@ -38,7 +38,7 @@ from infinitensor.api.tensor.html import draw
 from infinitensor.api.tensor.numpy_protocols import array_function, array_ufunc
 from infinitensor.api.tensor.printing import represented, show
 from infinitensor.config import config
-from infinitensor.dtypes import as_dtype, bfloat16
+from infinitensor.dtypes import as_dtype
 from infinitensor.ir.view import View, c_strides, whole_view
 from infinitensor.ops.create.creation import length
 
@@ -491,7 +491,7 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
             letter = memory_order.letter(order, "K")
             ordered = memory_order.cast(self, wanted, copy, casting, letter)
             return scalars.as_value(ordered) if self._is_value else ordered
-        if copy and casting == "unsafe" and self._dtype.kind != "c" and wanted is not bfloat16:
+        if copy and casting == "unsafe" and self._dtype.kind != "c":
             made = small_calls.copy_small(self, wanted)
             if made is not None:
                 made._is_value = self._is_value

@@ -76,8 +76,9 @@ TARGET static void OWN(pack)(T *to, const char *from, const Panel *p) {
       for (int64_t i = p->columns; i < p->wide; ++i) to[k * p->wide + i] = 0;
     }
   else {
-    for (int64_t i = 0; i < p->wide; ++i, from += p->column)
-      for (int64_t k = 0; k < p->k; ++k) to[k * p->wide + i] = i < p->columns ? *(const T *)(from + k * p->row) : 0;
+    const int is_done = p->row == sizeof(T) && transposed(sizeof(T), (char *)to, p->wide * (int64_t)sizeof(T), from, p->column, p->columns, p->k);
+    for (int64_t i = is_done ? p->columns : 0; i < p->wide; ++i)
+      for (int64_t k = 0; k < p->k; ++k) to[k * p->wide + i] = i < p->columns ? *(const T *)(from + i * p->column + k * p->row) : 0;
   }
 }
 static const Kind OWN(kind) = {sizeof(T), BYTES / sizeof(T), IS_MASKED, {TABLE}, (Pack)OWN(pack)};

@@ -22,6 +22,7 @@
 #include "tasking/c/halves.h"
 #include "ops/backend/half_lines.h"
 #include "ops/backend/narrow_products.h"
+#include "ops/forms/transposed.h"
 
 /* Rows by some vectors of columns, of which the last has `n_last` columns; is_padded: what follows it may be read. The
    first chunk is stored, others are added. */
@@ -175,7 +176,7 @@ int64_t most_vectors(void) {
 }
 
 enum { PACKED_BYTES = 1 << 17, LEFT_BYTES = 1 << 17, OUT_BYTES = 1 << 17, WIDEST = 1 << 11 };
-enum { FEW_ROWS = 16, MANY_ROWS = 128, LONG_ROW = 2048, LEAST_DOWN = 48, SHALLOW = 32 };
+enum { FEW_ROWS = 16, MANY_ROWS = 128, LONG_ROW = 2048, LEAST_DOWN = 48, SHALLOW = 48 };
 /* What is read again and again stays in a core's cache. Rows that are far from each other are packed if they are read
    often. What is written leaves the cache, row by row: of shallow products it is most of what passes. */
 static __thread char packed[PACKED_BYTES] __attribute__((aligned(64)));
@@ -245,8 +246,10 @@ static void pack_halves(int64_t kind, float *to, const char *from, const Panel *
     for (int64_t i = 0, n; i < p->columns; i += n, from += n * p->column) {
       n = least(n_joined, p->columns - i);
       widen(kind, from, p->row, lines, n * p->k);
-      for (int64_t k = 0; k < p->k; ++k)
-        for (int64_t c = 0; c < n; ++c) to[k * p->wide + i + c] = lines[c * p->k + k];
+      const int64_t size = sizeof(float), step = p->wide * size;
+      if (!transposed(size, (char *)(to + i), step, (const char *)lines, p->k * size, n, p->k))
+        for (int64_t k = 0; k < p->k; ++k)
+          for (int64_t c = 0; c < n; ++c) to[k * p->wide + i + c] = lines[c * p->k + k];
     }
     for (int64_t k = 0; k < p->k; ++k)
       for (int64_t i = p->columns; i < p->wide; ++i) to[k * p->wide + i] = 0;
@@ -344,7 +347,7 @@ static void multiply_halves(const Way *w) {
 }
 
 /* The transposed product of the transposed matrices. */
-static Narrow transposed(const Narrow *p) {
+static Narrow transpose_of(const Narrow *p) {
   Narrow made = {.rows = p->columns, .columns = p->rows, .k = p->k, .left = p->right, .right = p->left, .out = p->out};
   made.left_row = p->right_column, made.left_column = p->right_row;
   made.right_row = p->left_column, made.right_column = p->left_row;
@@ -353,10 +356,11 @@ static Narrow transposed(const Narrow *p) {
   return made;
 }
 
-enum { NARROW = 80, LOW = 16, MOST_PACKED_ROWS = 256, DEEP = 8, MOST_READ = 1 << 22, LITTLE = 1 << 21, MOST_OF_ROW = 1 << 15 };
+enum { NARROW = 80, LOW = 16, LEAST_PACKED_ROWS = 32, DEEP = 8, LONG_SUMS = 4, MOST_READ = 1 << 22, LITTLE = 1 << 21, MOST_OF_ROW = 1 << 15 };
 /* Measured against OpenBLAS and MKL (docs/decisions/0020): with so few columns a block is as wide as the result; with so few
    rows what is read from memory in lines apart takes as long as to pack it, more where elements are wide. To transpose what is
-   packed pays with so many rows. One row is multiplied by what stays in the first cache. */
+   packed pays with so many rows, to store what is made element by element where sums are so much longer than that. One row is
+   multiplied by what stays in the first cache. */
 
 static int64_t size_of(const Kind *kind, int64_t halves) { return halves ? (int64_t)sizeof(float16) : kind->size; }
 static int has_columns(const Kind *kind, const Narrow *p) { return p->right_column == size_of(kind, p->right_halves) || p->columns == 1; }
@@ -365,12 +369,13 @@ static int has_rows(const Kind *kind, const Narrow *p) { return p->left_row == s
 /* Whether vectors along the rows take less time than along the columns: these do not follow each other and are more to
    be packed than is stored apart, or they do not fill a vector; but what is made is stored element by element. */
 static int is_along_rows(const Kind *kind, const Narrow *p) {
-  if (!has_columns(kind, p)) return has_rows(kind, p) || (p->rows <= 2 * LOW && least(p->columns, p->k) > p->rows);
+  if (!has_columns(kind, p))
+    return has_rows(kind, p) ? p->k >= LONG_SUMS * p->rows : (p->rows <= 2 * LOW && least(p->columns, p->k) > p->rows);
   return has_rows(kind, p) && p->columns < kind->width && p->rows >= 2 * p->columns && p->k >= DEEP * p->columns;
 }
 
 /* The same product with its columns along the vectors. */
-static Narrow along_vectors(const Kind *kind, const Narrow *p) { return is_along_rows(kind, p) ? transposed(p) : *p; }
+static Narrow along_vectors(const Kind *kind, const Narrow *p) { return is_along_rows(kind, p) ? transpose_of(p) : *p; }
 
 /* Whether this takes less time than a library. */
 int is_narrow(int64_t vectors, int64_t is_double, const Narrow *given) {
@@ -382,7 +387,7 @@ int is_narrow(int64_t vectors, int64_t is_double, const Narrow *given) {
   const int has_vectors = has_columns(kind, &p) && p.columns >= kind->width;
   if (p.rows == 1) return has_vectors && !has_halves(&p) && right_bytes <= MOST_OF_ROW;
   if (has_halves(&p)) return p.rows * p.columns * p.k <= LITTLE || least(p.rows, p.columns) <= NARROW;
-  if (!has_columns(kind, &p) && p.rows < MOST_PACKED_ROWS && p.columns * p.k > CHUNK * kind->width) return 0;
+  if (!has_columns(kind, &p) && p.rows < LEAST_PACKED_ROWS && p.columns * p.k > CHUNK * kind->width) return 0;
   return p.k <= SHALLOW || p.columns <= NARROW || (p.rows <= LOW && (!is_double || right_bytes <= MOST_READ));
 }
 

@@ -204,7 +204,7 @@ def contraction_path(
 
 
 @lru_cache(1024)
-def _known_path(
+def known_path(
     terms: tuple[str, ...], kept: str, sizes: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[int, ...], ...]:
     """`contraction_path`, which takes longer than many einsums, found once for each question."""
@@ -317,7 +317,7 @@ def _pair_by_pair(xp: Any, xs: Sequence[Any], terms: tuple[str, ...], kept: str,
     path: Sequence[tuple[int, ...]] = [(0, 1)]
     if len(pairs) > 2:
         sizes = label_sizes([x for x, _ in pairs], [labels for _, labels in pairs])
-        path = _known_path(tuple(t for _, t in pairs), kept, tuple(sizes.items()))
+        path = known_path(tuple(t for _, t in pairs), kept, tuple(sizes.items()))
     for step in path if len(pairs) > 1 else ():
         chosen = [pairs[i] for i in sorted(step)]
         rest = [pair for i, pair in enumerate(pairs) if i not in step]

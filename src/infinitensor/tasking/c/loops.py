@@ -438,31 +438,34 @@ class Source:
         if self.is_plain_across:
             yield header("../../ops/forms/across_rows.h")
             yield from dict.fromkeys(across_function(fold) for fold in self.folds)
+            if self.has_halves:
+                yield header("half_rows.h")
 
     @property
     def is_plain_across(self) -> bool:
-        """Whether rows of one operand, as it is, are reduced element by element."""
-        is_plain = self.is_across and not self.body.values and len(self.arrays) == 1
-        return is_plain and all(map(is_input, self.folded))
+        """Whether rows of one operand, as it is or halves as floats, are reduced element by
+        element."""
+        if not self.is_across or len(self.arrays) != 1:
+            return False
+        if not self.has_halves:
+            return not self.body.values and all(map(is_input, self.folded))
+        are_floats = all(fold.dtype == FLOAT for fold in self.folds) and not self.outs
+        as_float = f"((float)x{self.arrays[0]})"
+        return are_floats and {value.text for value in self.body.values.values()} == {as_float}
 
     def few_rows(self) -> Iterator[str]:
         """Reductions of several rows at a time, where these are one after another."""
         (k,) = self.moving
-        name = c_type(self.inputs[k].dtype)
-        yield f"if (n_outer && folded[n_outer - 1] && inner[0] == sizeof({name})) {{"
+        stored = stored_type(self.inputs[k].dtype)
+        yield f"if (n_outer && folded[n_outer - 1] && inner[0] == sizeof({stored})) {{"
+        if self.has_halves:
+            yield "  float wide[4 * BLOCK];"
+            yield from (f"  float found{j}[BLOCK];" for j, f in enumerate(self.folds) if f.half)
         yield "  for (int64_t first = 0; first < n_rows; first += length) {"
         yield f"    char *q[{self.n_arrays}];"
         yield f"    at_row(first, n_outer, shape, {self.n_arrays}, p, steps, q);"
         yield "    const int64_t before = n_seen(first, n_outer, shape, folded);"
-        yield "    for (int64_t row = 0, few; row < length; row += few, q[0] += few * outer[0]) {"
-        yield "      few = length - row < FEW_ROWS ? length - row : FEW_ROWS;"
-        for fold, at in zip(self.folds, self.fold_at, strict=True):
-            outs = range(at + len(fold.parts) // 2, at + len(fold.parts))
-            given = ", ".join(
-                ["q[0], outer[0], few, before + row, n", *(f"({name} *)q[{o}]" for o in outs)]
-            )
-            yield f"      {across_name(fold)}_across_{name}({given});"
-        yield "    }"
+        yield from ("    " + line for line in self.few_at_a_time(stored))
         for fold, at in zip(self.folds, self.fold_at, strict=True):
             if len(fold.parts) > 1:
                 counted = f"((int64_t *)q[{at}])[i] = n_lines;"
@@ -470,6 +473,37 @@ class Source:
         yield "  }"
         yield "  return;"
         yield "}"
+
+    def few_at_a_time(self, stored: str) -> Iterator[str]:
+        """The loop over rows, a few in each turn; of halves in blocks that become floats."""
+        rows = ["q[0]", "outer[0]", "few", "before + row", "n"]
+        begun = ""
+        if self.has_halves:
+            rows = ["(const char *)wide", "m * sizeof *wide", "few", "before + row", "m"]
+            begun = " + from"
+            yield "for (int64_t from = 0, m; from < n; from += m) {"
+            yield "m = n - from < BLOCK ? n - from : BLOCK;"
+            yield "const int64_t fit = 4 * BLOCK / m, most = fit < FEW_ROWS ? fit : FEW_ROWS;"
+            yield f"const char *x = q[0] + from * sizeof({stored});"
+        both = zip(self.folds, self.fold_at, strict=True)
+        found = [(j, f"({stored} *)q[{at}] + from") for j, (f, at) in enumerate(both) if f.half]
+        for j, there in found:
+            yield f"if (before) widen_{stored}({there}, found{j}, m);"
+        if self.has_halves:
+            yield "for (int64_t row = 0, few; row < length; row += few, x += few * outer[0]) {"
+            yield "  few = length - row < most ? length - row : most;"
+            yield f"  wide_rows_{stored}(x, outer[0], few, m, wide);"
+        else:
+            yield "for (int64_t row = 0, few; row < length; row += few, q[0] += few * outer[0]) {"
+            yield "  few = length - row < FEW_ROWS ? length - row : FEW_ROWS;"
+        for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True)):
+            name, outs = c_type(fold.dtype), range(at + len(fold.parts) // 2, at + len(fold.parts))
+            made = [f"found{j}"] if fold.half else [f"({name} *)q[{o}]{begun}" for o in outs]
+            yield f"  {across_name(fold)}_across_{name}({', '.join([*rows, *made])});"
+        yield "}"
+        yield from (f"narrow_{stored}(found{j}, {there}, m);" for j, there in found)
+        if self.has_halves:
+            yield "}"
 
     def walk(self) -> Iterator[str]:
         """The loop over rows: as a whole, or in parts of each, and what they give is kept."""

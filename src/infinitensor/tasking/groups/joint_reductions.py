@@ -276,12 +276,14 @@ def _c_pass(lowering: Lowering, several: list[int], plan: GroupPlan, parts_out: 
     fast = folded_run(in_c, folds, nodes, plan, boxes, 0, parts_out)
     slow = _one_by_one(lowering, nodes, plan, parts_out)
     run = first_choice(fast, slow, boxes)
-    if is_worth_compiling(plan, len(nodes)):
-        return Fused(run, in_c=in_c, called=reduced_in_c(in_c, nodes, plan, parts_out))
+    in_group = in_c if is_worth_compiling(plan, len(nodes)) else None
+    if config.compile == "always":
+        return Fused(run, in_c=in_group, called=reduced_in_c(in_c, nodes, plan, parts_out))
+    # the loops that steps have are C, too, so nobody waits for a compiler
     left = left_of(in_c)
     work = prod(plan.space.sizes) * len(nodes) // max(len(boxes), 1)
     called = reduced_in_c(in_c, nodes, plan, parts_out, left)
-    return Fused(in_time(run, slow, work, left), called=called)
+    return Fused(in_time(run, slow, work, left), in_c=in_group, called=called)
 
 
 def _triton_pass(
