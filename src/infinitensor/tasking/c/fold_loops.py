@@ -47,7 +47,8 @@ class Fold:
     dtype: np.dtype[Any]
     along: bool
     end: str = ""
-    """The result where a row is reduced as a whole: "mean", "var" or "std"."""
+    """The result where a row is reduced as a whole: "mean", "var" or "std"; "place" of a place
+    over other axes, without the value there."""
     ddof: float = 0.0
     half: np.dtype[Any] | None = None
     """The dtype that the result is written in, where that has 16 bits: it is reduced as floats."""
@@ -76,7 +77,7 @@ class Fold:
     def parts(self) -> tuple[np.dtype[Any], ...]:
         """Dtypes of the arrays it writes."""
         if self.finds:
-            return (self.written, INT64)
+            return (INT64,) if self.end else (self.written, INT64)
         if self.kind == "moments" and not self.end:
             return (INT64, self.dtype, self.dtype)
         return (self.written,)
@@ -113,8 +114,8 @@ def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
     c_type(dtype), c_type(given)
     along = node.call.form.inputs[0][inner] in node.call.form.contracted
     fold = Fold(kind, source, given, dtype, along, half=half)
-    if fold.finds and (not along or len(node.call.form.contracted) > 1):
-        raise Unsupported("places over other axes")
+    if fold.finds and len(node.call.form.contracted) > 1:
+        raise Unsupported("places over several axes")
     fold.value()  # a cast may be what C does otherwise
     return fold
 
@@ -131,6 +132,11 @@ def ending_fold(fold: Fold, node: Node) -> Fold:
         end = "std" if params["root"] else "var"
         return replace(fold, end=end, ddof=params["ddof"], half=half)
     return replace(fold, half=half) if fold.kind == "sum" else fold
+
+
+def across_fold(fold: Fold) -> Fold:
+    """The fold over other axes, of what is reduced as a whole, that writes a reduction's result."""
+    return replace(fold, end="place") if fold.finds else fold
 
 
 def is_result(fold: Fold, node: Node) -> bool:
@@ -206,9 +212,46 @@ def end_lines(j: int, fold: Fold, at: int) -> list[str]:
     return [f"{found} = {fold.store(f'f{j}')};", f"f{j} = 0;"]
 
 
+def kept_lines(j: int, fold: Fold) -> list[str]:
+    """Over other axes: what a place is looked for with, of as many elements as are walked through
+    all rows before the next."""
+    if fold.along or not fold.finds:
+        return []
+    return [f"{c_type(fold.dtype)} best{j}[BLOCK];", f"{_place_type(fold)} where{j}[BLOCK];"]
+
+
+def _place_type(fold: Fold) -> str:
+    """The C type in which places are counted: as wide as elements, so that both fit one vector."""
+    return f"int{max(8 * fold.dtype.itemsize, 32)}_t"
+
+
+def found_lines(j: int, fold: Fold, at: int) -> list[str]:
+    """Over other axes, after the last row: the places, and the values there."""
+    if fold.along or not fold.finds:
+        return []
+    into = f"((int64_t *)q[{at + len(fold.parts) - 1}])"
+    lines = [f"for (int64_t i = 0; i < m; ++i) {into}[begun + i] = where{j}[i];"]
+    if not fold.end:
+        values = f"(({stored_type(fold.written)} *)q[{at}])[begun + i]"
+        lines += [f"for (int64_t i = 0; i < m; ++i) {values} = {fold.store(f'best{j}[i]')};"]
+    return lines
+
+
 def across_lines(j: int, fold: Fold) -> list[str]:
     """Over other axes: one element of a row is merged into what rows before gave."""
     value = f"f{j}v"
+    if fold.finds:
+        name, place = c_type(fold.dtype), _place_type(fold)
+        better = f"({value} {'>' if fold.kind == 'argmax' else '<'} was{j})"
+        if fold.dtype.kind == "f":
+            better += f" | ((was{j} == was{j}) & ({value} != {value}))"
+        return [
+            f"const {name} was{j} = seen ? best{j}[i] : {value};",
+            f"const {place} before{j} = seen ? where{j}[i] : 0;",
+            f"const {place} better{j} = {better};",
+            f"best{j}[i] = better{j} ? {value} : was{j};",
+            f"where{j}[i] = better{j} ? ({place})seen : before{j};",
+        ]
     if fold.kind == "moments":
         name = c_type(fold.dtype)
         return [

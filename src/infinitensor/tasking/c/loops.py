@@ -34,6 +34,8 @@ from infinitensor.tasking.c.fold_loops import (
     across_name,
     block_lines,
     end_lines,
+    found_lines,
+    kept_lines,
     states,
 )
 from infinitensor.tasking.c.half_lanes import AT_ONCE, converts, lines_of_lanes, rest_of_lanes
@@ -396,7 +398,8 @@ class Source:
         kinds = {f"v{k}": stored_type(self.inputs[k].dtype) for k in self.moving}
         kinds |= {f"o{j}": stored_type(dtype) for j, _, dtype in self.outs}
         for j, fold in enumerate(self.folds):
-            kinds |= {f"r{j}": stored_type(fold.written), f"r{j}m": c_type(fold.dtype)}
+            if not fold.finds:
+                kinds |= {f"r{j}": stored_type(fold.written), f"r{j}m": c_type(fold.dtype)}
         return kinds
 
     def fold_value(self, j: int, fold: Fold) -> str:
@@ -443,7 +446,13 @@ class Source:
     def is_plain_across(self) -> bool:
         """Whether rows of one operand, as it is, are reduced element by element."""
         is_plain = self.is_across and not self.body.values and len(self.arrays) == 1
-        return is_plain and all(map(is_input, self.folded))
+        return is_plain and all(map(is_input, self.folded)) and not self.keeps_places
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether places are looked for element by element: lines have to be walked through all
+        rows, a block of them after the other."""
+        return any(fold.finds and not fold.along for fold in self.folds)
 
     def few_rows(self) -> Iterator[str]:
         """Reductions of several rows at a time, where these are one after another."""
@@ -477,7 +486,12 @@ class Source:
             yield from self.few_rows()
         kept = [state for j, fold in enumerate(self.folds) for state in states(j, fold)]
         yield from (f"{kind} {name}_kept[{MOST_KEPT}] = {{0}};" for kind, name in kept)
-        yield "const int64_t chunk = shape[n_outer];"
+        if self.keeps_places:
+            yield "const int64_t chunk = shape[n_outer] < BLOCK ? shape[n_outer] : BLOCK;"
+        else:
+            yield "const int64_t chunk = shape[n_outer];"
+        for j, fold in enumerate(self.folds):
+            yield from kept_lines(j, fold)
         for k in self.moving:
             at, size = self.arrays.index(k), f"sizeof({stored_type(self.inputs[k].dtype)})"
             steps = f"outer[{at}], inner[{at}]"
@@ -515,7 +529,7 @@ class Source:
         yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"
         yield f"const int64_t *outer = n_outer ? inner - {self.n_arrays} : inner;"
         yield "const int64_t length = n_outer ? shape[n_outer - 1] : 1;"
-        if any(not fold.along and len(fold.parts) > 1 for fold in self.folds):
+        if any(not fold.along and fold.kind == "moments" for fold in self.folds):
             yield "int64_t n_lines = 1;"
             yield "for (int64_t a = 0; a < n_outer; ++a) n_lines *= folded[a] ? shape[a] : 1;"
 
@@ -539,7 +553,7 @@ class Source:
             for line in end_lines(j, fold, at)
         ]
         for fold, at in zip(self.folds, self.fold_at, strict=True):
-            if not fold.along and len(fold.parts) > 1:
+            if not fold.along and fold.kind == "moments":
                 counted = f"((int64_t *)q[{at}])[i] = n_lines;"
                 yield f"if (seen + 1 == n_lines) for (int64_t i = from; i < until; ++i) {counted}"
         if ends:
@@ -564,8 +578,9 @@ class Source:
             if not fold.along:
                 name, stored = c_type(fold.dtype), stored_type(fold.written)
                 values = at + len(fold.parts) // 2  # a count is first
-                yield f"{stored} *r{j} = ({stored} *)q[{values}] + begun;"
-                if len(fold.parts) > 1:
+                if not fold.finds:
+                    yield f"{stored} *r{j} = ({stored} *)q[{values}] + begun;"
+                if fold.kind == "moments":
                     yield f"{name} *r{j}m = ({name} *)q[{values + 1}] + begun;"
                 last.append(f"const {name} f{j}v = {self.folded[j]};")
                 last += across_lines(j, fold)
@@ -581,6 +596,11 @@ class Source:
                 block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
                 total = totals.get((value, c_type(fold.dtype)), "")
                 yield from block_lines(j, fold, block, total)
+        if self.keeps_places:
+            yield "if (seen + 1 == n_same) {"
+            for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True)):
+                yield from (f"  {line}" for line in found_lines(j, fold, at))
+            yield "}"
         for j, _, dtype in self.outs:
             at, name = len(self.arrays) + j, stored_type(dtype)
             yield f"if (o{j} == out{j}) put_{name}(o{j}, q[{at}], inner[{at}], begun, m);"
