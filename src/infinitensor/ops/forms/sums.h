@@ -22,6 +22,7 @@
   }
 SUMMED(float)
 SUMMED(double)
+SUMMED(int32_t)
 SUMMED(int64_t)
 SUMMED(uint64_t)
 

@@ -33,7 +33,7 @@ KINDS = {
     "argmin": "argmin", "argmax": "argmax",
 }  # fmt: skip
 """How generated code reduces: by op."""
-INT64, FLOAT = np.dtype(np.int64), np.dtype(np.float32)
+INT32, INT64, FLOAT = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float32)
 SUMMED = ("float32", "float64", "int64", "uint64")
 
 
@@ -64,6 +64,15 @@ class Fold:
         return self.along and self.kind in ("sum", "count", "moments")
 
     @property
+    def lane(self) -> np.dtype[Any]:
+        """What a block is summed in: counts and sums of short integers fit less than their dtype
+        has."""
+        is_short = self.given.kind in "biu" and self.given.itemsize <= 2
+        if self.dtype.kind in "iu" and (self.kind == "count" or is_short and self.kind == "sum"):
+            return INT32
+        return self.dtype
+
+    @property
     def looks_back(self) -> bool:
         """Whether it needs a block once more, after it is made."""
         return self.along and self.kind not in ("sum", "count")
@@ -90,12 +99,12 @@ class Fold:
         """The C text of what it found as it is in memory."""
         return store_text(cast(text, self.dtype, self.written), self.written)
 
-    def value(self) -> str:
-        """The C text of what is reduced."""
+    def value(self, dtype: np.dtype[Any] | None = None) -> str:
+        """The C text of what is reduced, in its dtype or another."""
         name = f"{'x' if self.source[0] == 'in' else 's'}{self.source[1]}"
         if self.kind == "count":
-            return cast(cast(name, self.given, BOOL), BOOL, self.dtype)
-        return cast(name, self.given, self.dtype)
+            return cast(cast(name, self.given, BOOL), BOOL, dtype or self.dtype)
+        return cast(name, self.given, dtype or self.dtype)
 
 
 def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:

@@ -404,12 +404,17 @@ class Source:
 
     def fold_value(self, j: int, fold: Fold) -> str:
         """The name of what is reduced: a value, or an operand as it is."""
-        text = fold.value()
+        dtype = self.lane(fold)
+        text = fold.value(dtype)
         if text in self.body.values or (is_input(text) and self.body.moves(int(text[1:]))):
             return text
         name = f"a{len(self.body.values)}"
-        self.body.add(name, fold.dtype, text)
+        self.body.add(name, dtype, text)
         return name
+
+    def lane(self, fold: Fold) -> np.dtype[Any]:
+        """What elements are reduced in."""
+        return fold.lane if fold.along else fold.dtype
 
     def lines(self) -> Iterator[str]:
         if self.body.is_long or self.body.inverses:
@@ -585,7 +590,7 @@ class Source:
                 last.append(f"const {name} f{j}v = {self.folded[j]};")
                 last += across_lines(j, fold)
         totals = {
-            (value, c_type(fold.dtype)): f"t{j}"
+            (value, c_type(self.lane(fold))): f"t{j}"
             for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True))
             if fold.sums
         }
@@ -594,7 +599,7 @@ class Source:
         for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True)):
             if fold.along:
                 block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
-                total = totals.get((value, c_type(fold.dtype)), "")
+                total = totals.get((value, c_type(self.lane(fold))), "")
                 yield from block_lines(j, fold, block, total)
         if self.keeps_places:
             yield "if (seen + 1 == n_same) {"

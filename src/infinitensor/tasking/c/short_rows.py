@@ -8,13 +8,15 @@ are parts of long rows: what is read in turns would fill no more than a corner o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infinitensor.tasking.c.expressions import c_type, store_text, stored_type
 from infinitensor.tasking.c.loops import Source, header, is_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import numpy as np
 
     from infinitensor.tasking.c.expressions import GroupStep, Input
     from infinitensor.tasking.c.fold_loops import Fold
@@ -28,6 +30,9 @@ class _Short(Source):
 
     def as_blocks(self) -> list[str]:
         return self.folded
+
+    def lane(self, fold: Fold) -> np.dtype[Any]:
+        return fold.dtype
 
     def headers(self) -> Iterator[str]:
         yield from super().headers()
@@ -102,6 +107,8 @@ def _reduce_rows(fold: Fold, block: str, at: int) -> Iterator[str]:
 def _made_for(fold: Fold) -> Iterator[str]:
     """The functions that reduce rows for a fold; places are counted as wide as its elements are."""
     name = c_type(fold.dtype)
+    if not fold.finds:
+        yield f"SHORT_VECTORS({name}, int{8 * fold.dtype.itemsize}_t)"
     if fold.kind in ("sum", "count", "moments"):
         yield f"SHORT_SUMS({name})"
         if fold.end == "mean":
