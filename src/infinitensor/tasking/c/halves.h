@@ -73,7 +73,7 @@ __attribute__((unused)) static inline float rounded_float16(float x) {
 #define CONVERTS_HALVES
 enum { HALVES_AT_ONCE = 16 };
 #define EACH_HALF _Pragma("GCC ivdep") for (int w = 0; w < HALVES_AT_ONCE; ++w)
-#ifdef __AVX512F__ /* all of them in one register: compilers would put those of two together element by element */
+#ifdef IS_WIDE /* in vectors as wide as those of the loops: what is stored in two is not read in one without waiting */
 __attribute__((unused, always_inline)) static inline void read_halves(const float16 *from, float *to) {
   _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from)));
 }

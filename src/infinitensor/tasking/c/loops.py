@@ -53,6 +53,7 @@ MOST_LOOP_STEPS = 24
 """Steps of a loop over a block at most; more are parted into several loops."""
 WIDE_VECTORS = """#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC target("prefer-vector-width=512")
+#define IS_WIDE
 #endif"""
 """What many steps are computed with, and divisions: of few, memory takes longer than either
 width."""
@@ -312,11 +313,14 @@ def _in_lanes(
     """A loop whose sums stay in registers: an element is added to the lane of its index, whatever
     else is summed. Where halves are converted, what is added is in a block: of steps as long as
     theirs compilers make no vectors in such a loop."""
-    if any(_HALVES.search(line) for line in lines):
+    if len(sums) > 1 or any(_HALVES.search(line) for line in lines):
         yield from (f"{kind} {name}_of[BLOCK];" for name, kind, _ in sums)
         added = [f"{name}_of[i] = {value};" for name, _, value in sums]
         yield from _one_by_one([*lines, *added], kinds)
         lines, sums = [], [(name, kind, f"{name}_of[i]") for name, kind, _ in sums]
+    if len(sums) > 1:
+        yield from _lanes_of_blocks(sums)
+        return
     added = [f"{name}s[w % LANES({kind})] += {value};" for name, kind, value in sums]
     yield from (f"{kind} {name}s[LANES({kind})] = {{0}};" for name, kind, _ in sums)
     yield "int64_t i = 0;"
@@ -330,6 +334,24 @@ def _in_lanes(
     yield from ("  " + line for line in (*lines, *added))
     yield "}"
     yield from (f"const {kind} {name} = total_{kind}({name}s);" for name, kind, _ in sums)
+
+
+def _lanes_of_blocks(sums: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """Several blocks summed beside each other: compilers keep the lanes of one in registers, those
+    of more where they are vectors."""
+    yield from (f"vector_{kind} {name}v[N_VECTORS] = {{{{0}}}};" for name, kind, _ in sums)
+    yield "int64_t i = 0;"
+    yield "for (; i + MOST_LANES <= m; i += MOST_LANES) {"
+    for name, kind, _ in sums:
+        lanes = f"ADD_LANES({kind}, {name}v, {name}_of + i + w)"
+        yield f"  for (int w = 0; w < MOST_LANES; w += LANES({kind})) {lanes}"
+    yield "}"
+    for name, kind, _ in sums:
+        yield f"{kind} {name}s[LANES({kind})];"
+        yield f"memcpy({name}s, {name}v, sizeof {name}s);"
+        at = f"{name}s[(k - i) % LANES({kind})]"
+        yield f"for (int64_t k = i; k < m; ++k) {at} += {name}_of[k];"
+        yield f"const {kind} {name} = total_{kind}({name}s);"
 
 
 class Source:

@@ -1,20 +1,6 @@
 /* Reductions of every row: column after column, so that rows are the lanes. */
 #define EACH_ROW for (int64_t r = 0; r < rows; ++r)
 #define LONGER 16 /* rows of so many elements hold lanes of their own */
-/* Vectors of one register: compilers split longer ones by way of memory. */
-#ifdef __AVX512F__
-#define VECTOR_BYTES 64
-#elif defined(__AVX__)
-#define VECTOR_BYTES 32
-#else
-#define VECTOR_BYTES 16
-#endif
-enum { N_VECTORS = 64 / VECTOR_BYTES }; /* those of all lanes */
-#define EACH_VECTOR for (int p = 0; p < N_VECTORS; ++p)
-#define SHORT_VECTORS(T, I)                                                                   \
-  typedef T vector_##T __attribute__((vector_size(VECTOR_BYTES)));                            \
-  typedef I bits_##T __attribute__((vector_size(VECTOR_BYTES)));
-#define READ_VECTOR(T, x, from) memcpy(&x, (from) + p * (VECTOR_BYTES / (int)sizeof(T)), VECTOR_BYTES)
 /* Neighbours of the lanes of all rows, which are one row's after the other's, until one is left of each. */
 #define JOIN_NEIGHBOURS(T, lanes, joined)                                                     \
   for (int64_t left = rows * LANES(T) / 2; left >= rows; left /= 2)                           \

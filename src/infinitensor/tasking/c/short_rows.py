@@ -107,8 +107,6 @@ def _reduce_rows(fold: Fold, block: str, at: int) -> Iterator[str]:
 def _made_for(fold: Fold) -> Iterator[str]:
     """The functions that reduce rows for a fold; places are counted as wide as its elements are."""
     name = c_type(fold.dtype)
-    if not fold.finds:
-        yield f"SHORT_VECTORS({name}, int{8 * fold.dtype.itemsize}_t)"
     if fold.kind in ("sum", "count", "moments"):
         yield f"SHORT_SUMS({name})"
         if fold.end == "mean":
