@@ -16,7 +16,12 @@ from infinitensor.ir.op import At, Op, n_points
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend import blas
-from infinitensor.ops.forms.fold_order import has_short_rows, is_short, line_axes
+from infinitensor.ops.forms.fold_order import (
+    adds_short_rows,
+    has_short_rows,
+    is_short,
+    line_axes,
+)
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, namespace
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
@@ -558,7 +563,8 @@ def generate(
     line = line_axes(shape, axes)
     # parts of rows are blocks together there, as short rows are
     across = not end.of and any(_reads_across(step.node) for step in steps)
-    short = (across or is_short(shape, axes)) and tools.has_compiler and len(steps) <= MOST_WRITTEN
+    short = across or is_short(shape, axes) or _adds_short_rows(shape, axes, end.folds)
+    short = short and tools.has_compiler and len(steps) <= MOST_WRITTEN
     for n, i in group_inputs(graph, group):
         node = graph.nodes[n]
         if node.op.kind not in ("elementwise", "reduction"):
@@ -588,6 +594,12 @@ def generate(
         return compiled_kernel(tuple(parts), tuple(inputs), n_stored, folds, axes, line, short)
     except Unsupported:
         return None
+
+
+def _adds_short_rows(shape: tuple[int, ...], axes: tuple[int, ...], folds: Sequence[Fold]) -> bool:
+    """Whether short rows are computed several at once, and then added to what rows before gave."""
+    plain = all(not (fold.finds or fold.half) for fold in folds)
+    return bool(folds) and plain and adds_short_rows(shape, axes)
 
 
 def first_choice(
