@@ -121,8 +121,10 @@ def _reduce_rows(fold: Fold, block: str, at: int) -> Iterator[str]:
         given.append(fold.degrees())
     yield f"{kind}_rows_{c_type(fold.dtype)}({block}, rows, n, {', '.join(given)});"
     if fold.half:
-        there = f"*({stored_type(fold.half)} *)(q[{at}] + r * outer[{at}])"
-        yield f"EACH_ROW {there} = {fold.store(f'found{at}[r]')};"
+        name = stored_type(fold.half)
+        yield f"{name} halves{at}[BLOCK];"
+        yield f"write_line_{name}(found{at}, halves{at}, rows);"
+        yield f"EACH_ROW *({name} *)(q[{at}] + r * outer[{at}]) = halves{at}[r];"
         if fold.finds:
             yield f"EACH_ROW *(int64_t *)(q[{at + 1}] + r * outer[{at + 1}]) = places{at}[r];"
 
