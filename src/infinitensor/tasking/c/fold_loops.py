@@ -68,7 +68,7 @@ class Fold:
         """What a block is summed in: counts and sums of short integers fit less than their dtype
         has."""
         is_short = self.given.kind in "biu" and self.given.itemsize <= 2
-        if self.dtype.kind in "iu" and (self.kind == "count" or is_short and self.kind == "sum"):
+        if self.dtype.kind in "iu" and (self.kind == "count" or (is_short and self.kind == "sum")):
             return INT32
         return self.dtype
 
