@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 PAID_OFF = 1 << 27
 """Elements times steps that take about as long as compiling."""
-BEGUN = 1 << 21
-"""Elements times steps, a ms or two of work, from which a compiler is started, if it has a core of
+BEGUN = 1 << 20
+"""Elements times steps, about a ms of work, from which a compiler is started, if it has a core of
 its own: steps go on meanwhile."""
 _N_CORES = len(os.sched_getaffinity(0))
 
