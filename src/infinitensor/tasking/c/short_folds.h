@@ -39,17 +39,54 @@
     EACH_ROW *(T *)(out + r * step) = best[r];                                                \
   }
 #define SHORT_PLACES(T, I, name, op)                                                          \
+  __attribute__((unused)) static void name##_in_lanes_##T(const T *v, int64_t rows, int64_t n,\
+                                                          T *best, I *at) {                   \
+    I first[LANES(T)];                                                                        \
+    for (int w = 0; w < LANES(T); ++w) first[w] = (I)w;                                       \
+    EACH_ROW {                                                                                \
+      const T *own = v + r * n;                                                               \
+      vector_##T lanes[N_VECTORS], x;                                                         \
+      bits_##T where[N_VECTORS], from[N_VECTORS];                                             \
+      EACH_VECTOR READ_VECTOR(T, lanes[p], own);                                              \
+      memcpy(where, first, sizeof where);                                                     \
+      memcpy(from, first, sizeof from);                                                       \
+      for (int64_t c = LANES(T); c < n; c += LANES(T)) {                                      \
+        const I begin = (I)(c + LANES(T) <= n ? c : n - LANES(T)); /* the last ones again */  \
+        EACH_VECTOR {                                                                         \
+          READ_VECTOR(T, x, own + begin);                                                     \
+          const bits_##T is_known = (bits_##T)(lanes[p] == lanes[p]);                         \
+          const bits_##T better = (bits_##T)(x op lanes[p]) | (is_known & (bits_##T)(x != x));\
+          lanes[p] = (vector_##T)((better & (bits_##T)x) | (~better & (bits_##T)lanes[p]));   \
+          where[p] = (better & (from[p] + begin)) | (~better & where[p]);                     \
+        }                                                                                     \
+      }                                                                                       \
+      memcpy(best + r * LANES(T), lanes, sizeof lanes);                                       \
+      memcpy(at + r * LANES(T), where, sizeof where);                                         \
+    }                                                                                         \
+    for (int64_t left = rows * LANES(T) / 2; left >= rows; left /= 2)                         \
+      _Pragma("GCC ivdep") for (int64_t c = 0; c < left; ++c) {                               \
+        const T x = best[2 * c], y = best[2 * c + 1];                                         \
+        const I at_x = at[2 * c], at_y = at[2 * c + 1];                                       \
+        const I same = (x == y) | ((x != x) & (y != y)), more = (y op x) | ((x == x) & (y != y));\
+        const I second = more | (same & (at_y < at_x));                                       \
+        best[c] = second ? y : x;                                                             \
+        at[c] = second ? at_y : at_x;                                                         \
+      }                                                                                       \
+  }                                                                                           \
   __attribute__((unused)) static void name##_rows_##T(                                        \
       const T *v, int64_t rows, int64_t n, char *out, int64_t step, char *where,              \
       int64_t where_step) {                                                                   \
     T best[BLOCK];                                                                            \
     I at[BLOCK];                                                                              \
-    EACH_ROW best[r] = v[r * n], at[r] = 0;                                                   \
-    for (I c = 1; c < (I)n; ++c) EACH_ROW {                                                   \
-      const T x = v[r * n + c];                                                               \
-      const int better = (x op best[r]) | ((best[r] == best[r]) & (x != x));                  \
-      best[r] = better ? x : best[r];                                                         \
-      at[r] = better ? c : at[r];                                                             \
+    if (n >= LONGER && n >= LANES(T)) name##_in_lanes_##T(v, rows, n, best, at);              \
+    else {                                                                                    \
+      EACH_ROW best[r] = v[r * n], at[r] = 0;                                                 \
+      for (I c = 1; c < (I)n; ++c) EACH_ROW {                                                 \
+        const T x = v[r * n + c];                                                             \
+        const int better = (x op best[r]) | ((best[r] == best[r]) & (x != x));                \
+        best[r] = better ? x : best[r];                                                       \
+        at[r] = better ? c : at[r];                                                           \
+      }                                                                                       \
     }                                                                                         \
     EACH_ROW *(T *)(out + r * step) = best[r];                                                \
     EACH_ROW *(int64_t *)(where + r * where_step) = (int64_t)at[r];                           \
