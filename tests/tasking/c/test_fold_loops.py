@@ -9,6 +9,7 @@ import pytest
 
 import infinitensor as it
 from infinitensor import native
+from infinitensor.dtypes import bfloat16
 
 pytestmark = [
     pytest.mark.usefixtures("always"),
@@ -159,3 +160,85 @@ def test_reductions_of_the_same_data_are_one_pass(
         assert made[0].numpy().tobytes() == alone.numpy().tobytes()
         if tile == 0:
             assert it.stats()["tasks"] <= n_alone + 4
+
+
+HALF_KINDS = [np.dtype(np.float16), bfloat16]
+PLACES = [*HALF_KINDS, *map(np.dtype, ("f4", "f8", "i1", "u1", "u2", "i8"))]
+
+
+def numbers(shape: tuple[int, ...], dtype: Any, rng: np.random.Generator) -> Any:
+    """Many are equal; floats have some NaN. And as NumPy compares them."""
+    x = rng.integers(0, 40, shape).astype("f4")
+    if dtype in HALF_KINDS or dtype.kind == "f":
+        x[rng.random(shape) < 0.005] = np.nan
+        return x.astype(dtype), x.astype("f8")
+    return x.astype(dtype), x.astype(dtype)
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("tile", [0, 700])
+@pytest.mark.parametrize("dtype", PLACES, ids=str)
+@pytest.mark.parametrize("shape", [(300, 33), (20, 13, 17), (2, 1100), (1, 40), (140, 16)], ids=str)
+def test_places_over_other_axes_are_the_first(
+    shape: tuple[int, ...], dtype: Any, tile: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", tile)
+    given, wanted = numbers(shape, dtype, np.random.default_rng(3))
+    with it.init("cpu*2" if tile else "cpu"):
+        for axis in range(len(shape)):
+            for x in (it.asarray(given), it.asarray(np.asarray(given).T.copy()).T):
+                least, most = it.argmin(x, axis=axis), it.argmax(x, axis=axis)
+                back = it.argmax(x[::-1], axis=axis, keepdims=True)
+                made = it.argmin(it.maximum(x, 5), axis=axis)
+                it.compute(least, most, back, made)
+                np.testing.assert_array_equal(least.numpy(), wanted.argmin(axis))
+                np.testing.assert_array_equal(most.numpy(), wanted.argmax(axis))
+                np.testing.assert_array_equal(
+                    back.numpy(), wanted[::-1].argmax(axis, keepdims=True)
+                )
+                np.testing.assert_array_equal(made.numpy(), np.maximum(wanted, 5).argmin(axis))
+
+
+@pytest.mark.parametrize("shape", [(300, 40), (20, 3000), (30000, 20), (3, 200, 30)], ids=str)
+def test_places_are_found_beside_sums(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(4).standard_normal(shape)
+    with it.init("cpu"):
+        t = it.asarray(x)
+        for axis in range(len(shape)):
+            total, most, spread = t.sum(axis), t.argmax(axis), t.var(axis)
+            it.compute(total, most, spread)
+            np.testing.assert_array_equal(most.numpy(), x.argmax(axis))
+            np.testing.assert_allclose(total.numpy(), x.sum(axis), 1e-9, 1e-9)
+            np.testing.assert_allclose(spread.numpy(), x.var(axis), 1e-9, 1e-9)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("dtype", [*HALF_KINDS, *map(np.dtype, ("f4", "f8", "i4"))], ids=str)
+@pytest.mark.parametrize("n", [16, 17, 31, 70, 1023, 1024, 1025, 2800])
+def test_sums_have_the_same_bits_alone_and_beside_each_other(n: int, dtype: Any) -> None:
+    rng = np.random.default_rng(n)
+    given = [(rng.standard_normal((9, n)) * 30).astype("f4").astype(dtype) for _ in "ab"]
+    with it.init("cpu"):
+        a, b = map(it.asarray, given)
+        both = [it.sum(a * b, axis=1), it.sum(a * a, axis=1), it.sum(abs(b), axis=1)]
+        both += [it.count_nonzero(a > b, axis=1), it.var(a, axis=1)]
+        it.compute(*both)
+        alone = [it.sum(a * b, axis=1), it.sum(a * a, axis=1), it.sum(abs(b), axis=1)]
+        alone += [it.count_nonzero(a > b, axis=1), it.var(a, axis=1)]
+        for mine, other in zip(both, alone, strict=True):
+            np.testing.assert_array_equal(mine.numpy(), other.numpy())
+        np.testing.assert_array_equal(alone[3].numpy(), np.count_nonzero(given[0] > given[1], 1))
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "u4"])
+def test_sums_of_short_integers_do_not_wrap(dtype: str) -> None:
+    most = True if dtype == "?" else np.iinfo(dtype).max
+    least = False if dtype == "?" else np.iinfo(dtype).min
+    with it.init("cpu"):
+        for value in (most, least):
+            x = np.full((2, 70_001), value, dtype)
+            t = it.asarray(x)
+            assert t.sum().item() == x.sum()
+            np.testing.assert_array_equal(t.sum(1).numpy(), x.sum(1))
+            np.testing.assert_array_equal(t.sum(0).numpy(), x.sum(0))
+            assert it.count_nonzero(t).item() == np.count_nonzero(x)

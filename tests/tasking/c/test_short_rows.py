@@ -276,3 +276,45 @@ def test_rows_have_the_bits_of_their_steps(name: str, dtype: Any, tile_elements:
             for by_steps, generated in zip(found[:2] * 2, found[2:], strict=True):
                 assert generated.dtype == by_steps.dtype
                 np.testing.assert_array_equal(generated.astype("f8"), by_steps.astype("f8"))
+
+
+OVER_ROWS: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda xp, x: xp.sum(x * 0.5 + 1, axis=-2),
+    "mean": lambda xp, x: xp.mean(x * x, axis=-2, keepdims=True),
+    "max": lambda xp, x: xp.max(x * 2 - 1, axis=-2),
+    "min": lambda xp, x: xp.min(abs(x) + 1, axis=-2),
+    "var": lambda xp, x: xp.var(x * 0.5, axis=-2),
+    "std": lambda xp, x: xp.std(x - 1, axis=-2, ddof=1),
+    "any": lambda xp, x: xp.any(x * 2 > 2, axis=-2),
+    "count": lambda xp, x: xp.count_nonzero(x - 1 > 0, axis=-2),
+    "centred": lambda xp, x: xp.sum(abs(x - xp.max(x, axis=-2, keepdims=True)), axis=-2),
+}
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("tile_elements", [512, 1 << 20])
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16, np.dtype(np.float32)], ids=str)
+@pytest.mark.parametrize("name", OVER_ROWS)
+def test_short_rows_added_up_have_the_bits_of_their_steps(
+    name: str, dtype: Any, tile_elements: int
+) -> None:
+    """As stored, backwards and transposed: rows are then lined up in blocks."""
+    it.config.tile_elements = tile_elements
+    rng = np.random.default_rng(12)
+    for shape in ((700, 16), (400, 27), (90, 61), (3, 40, 20), (1, 30), (2, 3, 63)):
+        values = rng.integers(-20, 20, shape).astype("f4") / 8
+        values[rng.random(shape) < 0.01] = np.nan
+        found = []
+        for how in ("never", "always"):
+            it.config.compile, it.config.small_elements = how, 0
+            with it.init("cpu"), np.errstate(all="ignore"):
+                x = it.asarray(values).astype(dtype)
+                turned = it.asarray(np.swapaxes(values, 0, -1).copy()).astype(dtype)
+                found.append(
+                    [
+                        OVER_ROWS[name](it, seen).numpy().astype("f8")
+                        for seen in (x, x[..., ::-1, :], it.swapaxes(turned, 0, -1))
+                    ]
+                )
+        for by_steps, generated in zip(*found, strict=True):
+            np.testing.assert_array_equal(generated, by_steps)

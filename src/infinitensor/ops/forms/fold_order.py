@@ -33,6 +33,16 @@ def is_short(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     return has_short_rows(shape) and axes in ((), (-1,))
 
 
+def adds_short_rows(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether short rows are reduced element by element, one after another: several of them may be
+    computed at once before.
+
+    >>> adds_short_rows((1000, 20), (-2,)), adds_short_rows((1000, 3), (-2,))
+    (True, False)
+    """
+    return has_short_rows(shape) and -1 not in axes and line_axes(shape, axes) == (-1,)
+
+
 def line_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """The axes of the inner loop where some are reduced, counted from the last: the last one that
     is not short, or that many rows can be. Reduced neighbours of a short one are one line with it.

@@ -22,8 +22,35 @@
   }
 SUMMED(float)
 SUMMED(double)
+SUMMED(int32_t)
 SUMMED(int64_t)
 SUMMED(uint64_t)
+
+/* Lanes in vectors of one register: compilers split longer ones by way of memory. */
+#ifdef __AVX512F__
+#define VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+enum { N_VECTORS = 64 / VECTOR_BYTES };
+#define EACH_VECTOR for (int p = 0; p < N_VECTORS; ++p)
+#define VECTORS(T, I)                                                                        \
+  typedef T vector_##T __attribute__((vector_size(VECTOR_BYTES)));                           \
+  typedef I bits_##T __attribute__((vector_size(VECTOR_BYTES)));
+VECTORS(float, int32_t)
+VECTORS(double, int64_t)
+VECTORS(int32_t, int32_t)
+VECTORS(int64_t, int64_t)
+VECTORS(uint64_t, int64_t)
+#define READ_VECTOR(T, x, from) memcpy(&x, (from) + p * (VECTOR_BYTES / (int)sizeof(T)), VECTOR_BYTES)
+#define ADD_LANES(T, lanes, from)                                                            \
+  EACH_VECTOR {                                                                              \
+    vector_##T x;                                                                            \
+    READ_VECTOR(T, x, from);                                                                 \
+    lanes[p] += x;                                                                           \
+  }
 
 #define SQUARES(T)                                                                           \
   __attribute__((unused)) static T squares_##T(const T *v, int64_t m, T mean) {              \

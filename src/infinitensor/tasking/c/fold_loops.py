@@ -33,7 +33,7 @@ KINDS = {
     "argmin": "argmin", "argmax": "argmax",
 }  # fmt: skip
 """How generated code reduces: by op."""
-INT64, FLOAT = np.dtype(np.int64), np.dtype(np.float32)
+INT32, INT64, FLOAT = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float32)
 SUMMED = ("float32", "float64", "int64", "uint64")
 
 
@@ -47,7 +47,8 @@ class Fold:
     dtype: np.dtype[Any]
     along: bool
     end: str = ""
-    """The result where a row is reduced as a whole: "mean", "var" or "std"."""
+    """The result where a row is reduced as a whole: "mean", "var" or "std"; "place" of a place
+    over other axes, without the value there."""
     ddof: float = 0.0
     half: np.dtype[Any] | None = None
     """The dtype that the result is written in, where that has 16 bits: it is reduced as floats."""
@@ -63,6 +64,15 @@ class Fold:
         return self.along and self.kind in ("sum", "count", "moments")
 
     @property
+    def lane(self) -> np.dtype[Any]:
+        """What a block is summed in: counts and sums of short integers fit less than their dtype
+        has."""
+        is_short = self.given.kind in "biu" and self.given.itemsize <= 2
+        if self.dtype.kind in "iu" and (self.kind == "count" or (is_short and self.kind == "sum")):
+            return INT32
+        return self.dtype
+
+    @property
     def looks_back(self) -> bool:
         """Whether it needs a block once more, after it is made."""
         return self.along and self.kind not in ("sum", "count")
@@ -76,7 +86,7 @@ class Fold:
     def parts(self) -> tuple[np.dtype[Any], ...]:
         """Dtypes of the arrays it writes."""
         if self.finds:
-            return (self.written, INT64)
+            return (INT64,) if self.end else (self.written, INT64)
         if self.kind == "moments" and not self.end:
             return (INT64, self.dtype, self.dtype)
         return (self.written,)
@@ -89,12 +99,12 @@ class Fold:
         """The C text of what it found as it is in memory."""
         return store_text(cast(text, self.dtype, self.written), self.written)
 
-    def value(self) -> str:
-        """The C text of what is reduced."""
+    def value(self, dtype: np.dtype[Any] | None = None) -> str:
+        """The C text of what is reduced, in its dtype or another."""
         name = f"{'x' if self.source[0] == 'in' else 's'}{self.source[1]}"
         if self.kind == "count":
-            return cast(cast(name, self.given, BOOL), BOOL, self.dtype)
-        return cast(name, self.given, self.dtype)
+            return cast(cast(name, self.given, BOOL), BOOL, dtype or self.dtype)
+        return cast(name, self.given, dtype or self.dtype)
 
 
 def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
@@ -113,8 +123,8 @@ def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
     c_type(dtype), c_type(given)
     along = node.call.form.inputs[0][inner] in node.call.form.contracted
     fold = Fold(kind, source, given, dtype, along, half=half)
-    if fold.finds and (not along or len(node.call.form.contracted) > 1):
-        raise Unsupported("places over other axes")
+    if fold.finds and len(node.call.form.contracted) > 1:
+        raise Unsupported("places over several axes")
     fold.value()  # a cast may be what C does otherwise
     return fold
 
@@ -131,6 +141,11 @@ def ending_fold(fold: Fold, node: Node) -> Fold:
         end = "std" if params["root"] else "var"
         return replace(fold, end=end, ddof=params["ddof"], half=half)
     return replace(fold, half=half) if fold.kind == "sum" else fold
+
+
+def across_fold(fold: Fold) -> Fold:
+    """The fold over other axes, of what is reduced as a whole, that writes a reduction's result."""
+    return replace(fold, end="place") if fold.finds else fold
 
 
 def is_result(fold: Fold, node: Node) -> bool:
@@ -206,9 +221,46 @@ def end_lines(j: int, fold: Fold, at: int) -> list[str]:
     return [f"{found} = {fold.store(f'f{j}')};", f"f{j} = 0;"]
 
 
+def kept_lines(j: int, fold: Fold) -> list[str]:
+    """Over other axes: what a place is looked for with, of as many elements as are walked through
+    all rows before the next."""
+    if fold.along or not fold.finds:
+        return []
+    return [f"{c_type(fold.dtype)} best{j}[BLOCK];", f"{_place_type(fold)} where{j}[BLOCK];"]
+
+
+def _place_type(fold: Fold) -> str:
+    """The C type in which places are counted: as wide as elements, so that both fit one vector."""
+    return f"int{max(8 * fold.dtype.itemsize, 32)}_t"
+
+
+def found_lines(j: int, fold: Fold, at: int) -> list[str]:
+    """Over other axes, after the last row: the places, and the values there."""
+    if fold.along or not fold.finds:
+        return []
+    into = f"((int64_t *)q[{at + len(fold.parts) - 1}])"
+    lines = [f"for (int64_t i = 0; i < m; ++i) {into}[begun + i] = where{j}[i];"]
+    if not fold.end:
+        values = f"(({stored_type(fold.written)} *)q[{at}])[begun + i]"
+        lines += [f"for (int64_t i = 0; i < m; ++i) {values} = {fold.store(f'best{j}[i]')};"]
+    return lines
+
+
 def across_lines(j: int, fold: Fold) -> list[str]:
     """Over other axes: one element of a row is merged into what rows before gave."""
     value = f"f{j}v"
+    if fold.finds:
+        name, place = c_type(fold.dtype), _place_type(fold)
+        better = f"({value} {'>' if fold.kind == 'argmax' else '<'} was{j})"
+        if fold.dtype.kind == "f":
+            better += f" | ((was{j} == was{j}) & ({value} != {value}))"
+        return [
+            f"const {name} was{j} = seen ? best{j}[i] : {value};",
+            f"const {place} before{j} = seen ? where{j}[i] : 0;",
+            f"const {place} better{j} = {better};",
+            f"best{j}[i] = better{j} ? {value} : was{j};",
+            f"where{j}[i] = better{j} ? ({place})seen : before{j};",
+        ]
     if fold.kind == "moments":
         name = c_type(fold.dtype)
         return [

@@ -112,7 +112,8 @@ def rest_of_lanes(lines: Sequence[str], kinds: dict[str, str]) -> Iterator[str]:
     C types of the elements that pointers are to."""
     text = "\n".join(lines)
     names = [name for name in kinds if re.search(rf"\b{name}\b", text)]
-    yield "const size_t rest = (size_t)(m - i);"
+    if names:
+        yield "const size_t rest = (size_t)(m - i);"
     for name in names:
         text = re.sub(rf"\b{name} \+ i\b", f"rest_{name}", text)
         text = re.sub(rf"\b{name}\[i \+ w\]", f"rest_{name}[w]", text)

@@ -73,7 +73,7 @@ __attribute__((unused)) static inline float rounded_float16(float x) {
 #define CONVERTS_HALVES
 enum { HALVES_AT_ONCE = 16 };
 #define EACH_HALF _Pragma("GCC ivdep") for (int w = 0; w < HALVES_AT_ONCE; ++w)
-#ifdef __AVX512F__ /* all of them in one register: compilers would put those of two together element by element */
+#ifdef IS_WIDE /* in vectors as wide as those of the loops: what is stored in two is not read in one without waiting */
 __attribute__((unused, always_inline)) static inline void read_halves(const float16 *from, float *to) {
   _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from)));
 }
@@ -110,4 +110,16 @@ __attribute__((unused)) static inline bfloat16 written_bfloat16(float x) { retur
 __attribute__((unused)) static inline float rounded_bfloat16(float x) {
   const uint32_t bits = bits_of(x), near = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
   return of_bits(x != x ? (bits & 0x80000000) | 0x7fc00000 : near);
+}
+
+/* A line of floats as numbers of 16 bits. */
+__attribute__((unused)) static void write_line_float16(const float *from, float16 *to, int64_t n) {
+  int64_t i = 0;
+#ifdef CONVERTS_HALVES
+  for (; i + HALVES_AT_ONCE <= n; i += HALVES_AT_ONCE) write_halves(from + i, to + i);
+#endif
+  for (; i < n; ++i) to[i] = written_float16(rounded_float16((half)from[i]));
+}
+__attribute__((unused)) static void write_line_bfloat16(const float *from, bfloat16 *to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = written_bfloat16(rounded_bfloat16(from[i]));
 }

@@ -34,6 +34,8 @@ from infinitensor.tasking.c.fold_loops import (
     across_name,
     block_lines,
     end_lines,
+    found_lines,
+    kept_lines,
     states,
 )
 from infinitensor.tasking.c.half_lanes import AT_ONCE, converts, lines_of_lanes, rest_of_lanes
@@ -51,6 +53,7 @@ MOST_LOOP_STEPS = 24
 """Steps of a loop over a block at most; more are parted into several loops."""
 WIDE_VECTORS = """#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC target("prefer-vector-width=512")
+#define IS_WIDE
 #endif"""
 """What many steps are computed with, and divisions: of few, memory takes longer than either
 width."""
@@ -310,11 +313,14 @@ def _in_lanes(
     """A loop whose sums stay in registers: an element is added to the lane of its index, whatever
     else is summed. Where halves are converted, what is added is in a block: of steps as long as
     theirs compilers make no vectors in such a loop."""
-    if any(_HALVES.search(line) for line in lines):
+    if len(sums) > 1 or any(_HALVES.search(line) for line in lines):
         yield from (f"{kind} {name}_of[BLOCK];" for name, kind, _ in sums)
         added = [f"{name}_of[i] = {value};" for name, _, value in sums]
         yield from _one_by_one([*lines, *added], kinds)
         lines, sums = [], [(name, kind, f"{name}_of[i]") for name, kind, _ in sums]
+    if len(sums) > 1:
+        yield from _lanes_of_blocks(sums)
+        return
     added = [f"{name}s[w % LANES({kind})] += {value};" for name, kind, value in sums]
     yield from (f"{kind} {name}s[LANES({kind})] = {{0}};" for name, kind, _ in sums)
     yield "int64_t i = 0;"
@@ -328,6 +334,24 @@ def _in_lanes(
     yield from ("  " + line for line in (*lines, *added))
     yield "}"
     yield from (f"const {kind} {name} = total_{kind}({name}s);" for name, kind, _ in sums)
+
+
+def _lanes_of_blocks(sums: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """Several blocks summed beside each other: compilers keep the lanes of one in registers, those
+    of more where they are vectors."""
+    yield from (f"vector_{kind} {name}v[N_VECTORS] = {{{{0}}}};" for name, kind, _ in sums)
+    yield "int64_t i = 0;"
+    yield "for (; i + MOST_LANES <= m; i += MOST_LANES) {"
+    for name, kind, _ in sums:
+        lanes = f"ADD_LANES({kind}, {name}v, {name}_of + i + w)"
+        yield f"  for (int w = 0; w < MOST_LANES; w += LANES({kind})) {lanes}"
+    yield "}"
+    for name, kind, _ in sums:
+        yield f"{kind} {name}s[LANES({kind})];"
+        yield f"memcpy({name}s, {name}v, sizeof {name}s);"
+        at = f"{name}s[(k - i) % LANES({kind})]"
+        yield f"for (int64_t k = i; k < m; ++k) {at} += {name}_of[k];"
+        yield f"const {kind} {name} = total_{kind}({name}s);"
 
 
 class Source:
@@ -396,17 +420,23 @@ class Source:
         kinds = {f"v{k}": stored_type(self.inputs[k].dtype) for k in self.moving}
         kinds |= {f"o{j}": stored_type(dtype) for j, _, dtype in self.outs}
         for j, fold in enumerate(self.folds):
-            kinds |= {f"r{j}": stored_type(fold.written), f"r{j}m": c_type(fold.dtype)}
+            if not fold.finds:
+                kinds |= {f"r{j}": stored_type(fold.written), f"r{j}m": c_type(fold.dtype)}
         return kinds
 
     def fold_value(self, j: int, fold: Fold) -> str:
         """The name of what is reduced: a value, or an operand as it is."""
-        text = fold.value()
+        dtype = self.lane(fold)
+        text = fold.value(dtype)
         if text in self.body.values or (is_input(text) and self.body.moves(int(text[1:]))):
             return text
         name = f"a{len(self.body.values)}"
-        self.body.add(name, fold.dtype, text)
+        self.body.add(name, dtype, text)
         return name
+
+    def lane(self, fold: Fold) -> np.dtype[Any]:
+        """What elements are reduced in."""
+        return fold.lane if fold.along else fold.dtype
 
     def lines(self) -> Iterator[str]:
         if self.body.is_long or self.body.inverses:
@@ -445,13 +475,19 @@ class Source:
     def is_plain_across(self) -> bool:
         """Whether rows of one operand, as it is or halves as floats, are reduced element by
         element."""
-        if not self.is_across or len(self.arrays) != 1:
+        if not self.is_across or self.keeps_places or len(self.arrays) != 1:
             return False
         if not self.has_halves:
             return not self.body.values and all(map(is_input, self.folded))
         are_floats = all(fold.dtype == FLOAT for fold in self.folds) and not self.outs
         as_float = f"((float)x{self.arrays[0]})"
         return are_floats and {value.text for value in self.body.values.values()} == {as_float}
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether places are looked for element by element: lines have to be walked through all
+        rows, a block of them after the other."""
+        return any(fold.finds and not fold.along for fold in self.folds)
 
     def few_rows(self) -> Iterator[str]:
         """Reductions of several rows at a time, where these are one after another."""
@@ -511,7 +547,12 @@ class Source:
             yield from self.few_rows()
         kept = [state for j, fold in enumerate(self.folds) for state in states(j, fold)]
         yield from (f"{kind} {name}_kept[{MOST_KEPT}] = {{0}};" for kind, name in kept)
-        yield "const int64_t chunk = shape[n_outer];"
+        if self.keeps_places:
+            yield "const int64_t chunk = shape[n_outer] < BLOCK ? shape[n_outer] : BLOCK;"
+        else:
+            yield "const int64_t chunk = shape[n_outer];"
+        for j, fold in enumerate(self.folds):
+            yield from kept_lines(j, fold)
         for k in self.moving:
             at, size = self.arrays.index(k), f"sizeof({stored_type(self.inputs[k].dtype)})"
             steps = f"outer[{at}], inner[{at}]"
@@ -549,7 +590,7 @@ class Source:
         yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"
         yield f"const int64_t *outer = n_outer ? inner - {self.n_arrays} : inner;"
         yield "const int64_t length = n_outer ? shape[n_outer - 1] : 1;"
-        if any(not fold.along and len(fold.parts) > 1 for fold in self.folds):
+        if any(not fold.along and fold.kind == "moments" for fold in self.folds):
             yield "int64_t n_lines = 1;"
             yield "for (int64_t a = 0; a < n_outer; ++a) n_lines *= folded[a] ? shape[a] : 1;"
 
@@ -573,7 +614,7 @@ class Source:
             for line in end_lines(j, fold, at)
         ]
         for fold, at in zip(self.folds, self.fold_at, strict=True):
-            if not fold.along and len(fold.parts) > 1:
+            if not fold.along and fold.kind == "moments":
                 counted = f"((int64_t *)q[{at}])[i] = n_lines;"
                 yield f"if (seen + 1 == n_lines) for (int64_t i = from; i < until; ++i) {counted}"
         if ends:
@@ -598,13 +639,14 @@ class Source:
             if not fold.along:
                 name, stored = c_type(fold.dtype), stored_type(fold.written)
                 values = at + len(fold.parts) // 2  # a count is first
-                yield f"{stored} *r{j} = ({stored} *)q[{values}] + begun;"
-                if len(fold.parts) > 1:
+                if not fold.finds:
+                    yield f"{stored} *r{j} = ({stored} *)q[{values}] + begun;"
+                if fold.kind == "moments":
                     yield f"{name} *r{j}m = ({name} *)q[{values + 1}] + begun;"
                 last.append(f"const {name} f{j}v = {self.folded[j]};")
                 last += across_lines(j, fold)
         totals = {
-            (value, c_type(fold.dtype)): f"t{j}"
+            (value, c_type(self.lane(fold))): f"t{j}"
             for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True))
             if fold.sums
         }
@@ -613,8 +655,13 @@ class Source:
         for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True)):
             if fold.along:
                 block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
-                total = totals.get((value, c_type(fold.dtype)), "")
+                total = totals.get((value, c_type(self.lane(fold))), "")
                 yield from block_lines(j, fold, block, total)
+        if self.keeps_places:
+            yield "if (seen + 1 == n_same) {"
+            for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True)):
+                yield from (f"  {line}" for line in found_lines(j, fold, at))
+            yield "}"
         for j, _, dtype in self.outs:
             at, name = len(self.arrays) + j, stored_type(dtype)
             yield f"if (o{j} == out{j}) put_{name}(o{j}, q[{at}], inner[{at}], begun, m);"

@@ -8,13 +8,16 @@ are parts of long rows: what is read in turns would fill no more than a corner o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infinitensor.tasking.c.expressions import c_type, store_text, stored_type
+from infinitensor.tasking.c.fold_loops import across_function, across_name
 from infinitensor.tasking.c.loops import Source, header, is_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import numpy as np
 
     from infinitensor.tasking.c.expressions import GroupStep, Input
     from infinitensor.tasking.c.fold_loops import Fold
@@ -29,14 +32,20 @@ class _Short(Source):
     def as_blocks(self) -> list[str]:
         return self.folded
 
+    def lane(self, fold: Fold) -> np.dtype[Any]:
+        return fold.dtype
+
     def headers(self) -> Iterator[str]:
         yield from super().headers()
         yield header("short_rows.h")
         dtypes = [*(self.inputs[k].dtype for k in self.moving), *(dtype for *_, dtype in self.outs)]
         yield from (f"SHORT_LINES({name})" for name in dict.fromkeys(map(stored_type, dtypes)))
-        if self.folds:
+        if self.is_across:
+            yield header("../../ops/forms/across_rows.h")
+            yield from dict.fromkeys(map(across_function, self.folds))
+        elif self.folds:
             yield header("short_folds.h")
-        yield from dict.fromkeys(line for fold in self.folds for line in _made_for(fold))
+            yield from dict.fromkeys(line for fold in self.folds for line in _made_for(fold))
 
     def declarations(self) -> Iterator[str]:
         yield from super().declarations()
@@ -72,10 +81,29 @@ class _Short(Source):
             yield from self.body.loop_lines(loop, ends, [], self.pointers())
         for value, fold, at in zip(self.folded, self.folds, self.fold_at, strict=True):
             block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
-            yield from _reduce_rows(fold, block, at)
+            yield from (_add_rows if self.is_across else _reduce_rows)(fold, block, at)
         for j, _, dtype in self.outs:
             at = len(self.arrays) + j
             yield f"if (o{j} == out{j}) put_rows_{stored_type(dtype)}(o{j}, {_rows_at(at)});"
+
+
+def _add_rows(fold: Fold, block: str, at: int) -> Iterator[str]:
+    """The rows of a block reduced element by element into the arrays of a fold, after those before
+    it: all into the same elements, or each into its own."""
+    name, call = c_type(fold.dtype), f"{across_name(fold)}_across_{c_type(fold.dtype)}"
+    outs = range(at + len(fold.parts) // 2, at + len(fold.parts))  # a count is first
+    own = [f"({name} *)(q[{o}] + r * outer[{o}]) + begun" for o in outs]
+    yield "{ const int64_t before = n_seen(row, n_outer, shape, folded);"
+    yield "  const int is_one = n_outer && folded[n_outer - 1];"
+    yield "  for (int64_t r = 0; r < rows; r += is_one ? rows : 1)"
+    yield f"    {call}((const char *)({block} + r * each), each * (int64_t)sizeof({name}),"
+    yield f"           is_one ? rows : 1, before, each, {', '.join(own)});"
+    if len(fold.parts) > 1:
+        yield "  if (before == 0)"
+        yield "    for (int64_t r = 0; r < rows; r += is_one ? rows : 1)"
+        yield "      for (int64_t c = 0; c < each; ++c)"
+        yield f"        ((int64_t *)(q[{at}] + r * outer[{at}]))[begun + c] = n_lines;"
+    yield "}"
 
 
 def _reduce_rows(fold: Fold, block: str, at: int) -> Iterator[str]:
@@ -93,8 +121,10 @@ def _reduce_rows(fold: Fold, block: str, at: int) -> Iterator[str]:
         given.append(fold.degrees())
     yield f"{kind}_rows_{c_type(fold.dtype)}({block}, rows, n, {', '.join(given)});"
     if fold.half:
-        there = f"*({stored_type(fold.half)} *)(q[{at}] + r * outer[{at}])"
-        yield f"EACH_ROW {there} = {fold.store(f'found{at}[r]')};"
+        name = stored_type(fold.half)
+        yield f"{name} halves{at}[BLOCK];"
+        yield f"write_line_{name}(found{at}, halves{at}, rows);"
+        yield f"EACH_ROW *({name} *)(q[{at}] + r * outer[{at}]) = halves{at}[r];"
         if fold.finds:
             yield f"EACH_ROW *(int64_t *)(q[{at + 1}] + r * outer[{at + 1}]) = places{at}[r];"
 
@@ -123,5 +153,5 @@ def short_source_of(
     parts: Sequence[GroupStep], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold] = ()
 ) -> str:
     """The C function of a group over short rows, to be called as that of `source_of`: no operand is
-    known to be one value a row, and folds are of the last axis alone."""
+    known to be one value a row, and folds are of the last axis alone, or all of others."""
     return "\n".join(_Short(parts, inputs, n_outs, folds).lines())

@@ -34,6 +34,7 @@ from infinitensor.tasking.kernels.choose_kernel import (
     in_time,
     is_worth_compiling,
     reduce_kernel,
+    work_by_steps,
 )
 from infinitensor.tasking.kernels.fused_reduction import (
     folded_run,
@@ -281,7 +282,7 @@ def _c_pass(lowering: Lowering, several: list[int], plan: GroupPlan, parts_out: 
         return Fused(run, in_c=in_group, called=reduced_in_c(in_c, nodes, plan, parts_out))
     # the loops that steps have are C, too, so nobody waits for a compiler
     left = left_of(in_c)
-    work = prod(plan.space.sizes) * len(nodes) // max(len(boxes), 1)
+    work = prod(plan.space.sizes) * work_by_steps(nodes) // max(len(boxes), 1)
     called = reduced_in_c(in_c, nodes, plan, parts_out, left)
     return Fused(in_time(run, slow, work, left), in_c=in_group, called=called)
 

@@ -30,6 +30,7 @@ from infinitensor.tasking.kernels.choose_kernel import (
     group_inputs,
     in_time,
     reduce_kernel,
+    work_by_steps,
 )
 from infinitensor.tasking.kernels.fused_reduction import merge_pairwise
 from infinitensor.tasking.kernels.thread_scratch import scratch
@@ -268,15 +269,19 @@ class _Family:
         run, left = first_choice(fast, slow, boxes), None
         if self.rows.due.waits:
             left = left_of_all(blocks.sources)
-            run = in_time(run, slow, self.n_steps() // max(len(boxes), 1), left)
+            run = in_time(run, slow, self.work_of_steps() // max(len(boxes), 1), left)
         if ends or transposed or self.upright:
             return run, None
         dtypes = [*self.dtypes, *(self.graph.specs[v].dtype for v in self.rows.leaving)]
         return run, BlockCalls(blocks, leads, dtypes, left)
 
-    def n_steps(self) -> int:
-        """Elements times steps of all members."""
-        return sum(prod(m.plan.space.sizes) * len(m.group.nodes) for m in self.rows.members)
+    def work_of_steps(self) -> int:
+        """Elements times the work of the steps of all members."""
+        nodes = self.graph.nodes
+        return sum(
+            prod(m.plan.space.sizes) * work_by_steps(nodes[n] for n in m.group.nodes)
+            for m in self.rows.members
+        )
 
     def scratch_of_steps(self, lowering: Lowering) -> int:
         """Bytes that a task takes group by group: what is between them, and what one takes."""

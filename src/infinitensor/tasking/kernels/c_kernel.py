@@ -94,6 +94,7 @@ class Compiled:
         self.arrays = [k for k, given in enumerate(inputs) if given.is_array]
         self.n_plain = len(self.arrays) + n_outs
         self.n_arrays = self.n_plain + sum(len(fold.parts) for fold in folds)
+        self.keeps_places = any(fold.finds and not fold.along for fold in folds)
         self.keeps_last = bool(folds) or any(given.row for given in inputs)
         self.walks: dict[Any, Walk] = {}
 
@@ -145,7 +146,8 @@ class Compiled:
         if found is None:
             if len(self.walks) > 64:
                 self.walks.clear()
-            found = Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain, self.line)
+            how = (self.keeps_last, self.keeps_places, self.axes, self.n_plain, self.line)
+            found = Walk(shape, tiles, *how)
             self.walks[key] = found
         return found
 
@@ -236,6 +238,7 @@ class Walk:
         shape: tuple[int, ...],
         tiles: Sequence[Any],
         keeps_last: bool,
+        keeps_places: bool,
         axes: tuple[int, ...],
         n_plain: int,
         line: tuple[int, ...],
@@ -249,7 +252,7 @@ class Walk:
         axes = tuple(a + len(shape) for a in axes)
         along = [a + len(shape) for a in line if a + len(shape) >= 0]
         walked = [a for a, n in enumerate(shape) if n != 1 and a not in along]
-        if along and along[-1] in axes:
+        if along and (along[-1] in axes or keeps_places):
             walked.sort(key=lambda a: a in axes)
         long = [a for a in along if shape[a] != 1]
         along = long or (along[-1:] if keeps_last else [])

@@ -16,7 +16,12 @@ from infinitensor.ir.op import At, Op, n_points
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend import blas
-from infinitensor.ops.forms.fold_order import has_short_rows, is_short, line_axes
+from infinitensor.ops.forms.fold_order import (
+    adds_short_rows,
+    has_short_rows,
+    is_short,
+    line_axes,
+)
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, namespace
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
@@ -47,7 +52,7 @@ from infinitensor.tasking.triton.triton_group import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from infinitensor.ir.graph import Graph, Group, Node, Operand
     from infinitensor.ir.mesh import Target, Tools
@@ -61,6 +66,8 @@ COMPILED_ELEMENTS = 1 << 23
 COMPLEX_WORK, FUNCTION_WORK = 4, 8
 """The cost of a step as sums of as many reals: one of complex numbers, or an exponential or the
 like (twice that of complex numbers)."""
+HALF_WORK = 8
+"""By how much steps of halves take longer, which NumPy converts."""
 SHORT_WORK = 2
 """By how much an element takes longer where a reduction begins anew for a few of them."""
 DIVISIONS = ("floor_divide", "remainder")
@@ -204,7 +211,8 @@ def fused_kernel(
     is_all = is_c and not ends
     left: WorkLeft | None = None
     if beside and (is_c or not worth):
-        work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
+        each = work_by_steps(step.node for step in steps)
+        work = prod(plan.space.sizes) * each // max(len(boxes), 1)
         left = left_of(in_c) if is_c else WorkLeft()
         chosen = in_time(chosen, run, work, left)
     called = Mapped(in_c, left) if is_all else None
@@ -249,6 +257,15 @@ def work_of(node: Node) -> int:
     if not (_calls_blocks(op, "f") or (is_complex and _calls_blocks(op, "c"))):
         return COMPLEX_WORK if is_complex else 1
     return FUNCTION_WORK * 2 if is_complex else FUNCTION_WORK
+
+
+def work_by_steps(nodes: Iterable[Node]) -> int:
+    """The cost of nodes for each element while they run step by step."""
+    return sum(work_of(node) * (HALF_WORK if _has_halves(node) else 1) for node in nodes)
+
+
+def _has_halves(node: Node) -> bool:
+    return any(x in HALVES for x in (*node.call.loop, *(spec.dtype for spec in node.call.outs)))
 
 
 def _calls_blocks(op: Op, kind: str) -> bool:
@@ -558,7 +575,8 @@ def generate(
     line = line_axes(shape, axes)
     # parts of rows are blocks together there, as short rows are
     across = not end.of and any(_reads_across(step.node) for step in steps)
-    short = (across or is_short(shape, axes)) and tools.has_compiler and len(steps) <= MOST_WRITTEN
+    short = across or is_short(shape, axes) or _adds_short_rows(shape, axes, end.folds)
+    short = short and tools.has_compiler and len(steps) <= MOST_WRITTEN
     for n, i in group_inputs(graph, group):
         node = graph.nodes[n]
         if node.op.kind not in ("elementwise", "reduction"):
@@ -588,6 +606,12 @@ def generate(
         return compiled_kernel(tuple(parts), tuple(inputs), n_stored, folds, axes, line, short)
     except Unsupported:
         return None
+
+
+def _adds_short_rows(shape: tuple[int, ...], axes: tuple[int, ...], folds: Sequence[Fold]) -> bool:
+    """Whether short rows are computed several at once, and then added to what rows before gave."""
+    plain = all(not (fold.finds or fold.half) for fold in folds)
+    return bool(folds) and plain and adds_short_rows(shape, axes)
 
 
 def first_choice(

@@ -11,7 +11,13 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.ops.forms.fold_order import LEAST_ROW, is_short, line_axes
 from infinitensor.ops.table.numpy_kernels import lower_finish
 from infinitensor.tasking.c.expressions import Unsupported
-from infinitensor.tasking.c.fold_loops import ending_fold, fold_of, is_result, kept_shape
+from infinitensor.tasking.c.fold_loops import (
+    across_fold,
+    ending_fold,
+    fold_of,
+    is_result,
+    kept_shape,
+)
 from infinitensor.tasking.kernels.c_calls import Folded, reduced
 from infinitensor.tasking.kernels.thread_scratch import scratch
 
@@ -52,7 +58,7 @@ def folds_of(
     folds = [fold_of(node, source, inner) for node, source in zip(nodes, sources, strict=True)]
     if whole and axes == (-1,) and inner == -1:
         return [ending_fold(fold, node) for fold, node in zip(folds, nodes, strict=True)]
-    return folds
+    return list(map(across_fold, folds)) if whole and inner not in axes else folds
 
 
 def is_whole(node: Node, plan: GroupPlan, parts_out: bool) -> bool:
@@ -148,11 +154,13 @@ def folded_run(
         found = at_once(ins, kept, shape, targets) if is_direct else by_leaf(ins, kept, shape, 0)
         for j, (node, parts) in enumerate(zip(nodes, found, strict=True)):
             if folds[j].finds:
-                np.add(parts[1], boxes[i][axes[0]][0], out=parts[1])
+                np.add(parts[-1], boxes[i][axes[0]][0], out=parts[-1])
             n = len(parts) if parts_out else len(node.outs)
             if parts_out:
                 for part, out in zip(parts, targets[:n], strict=True):
                     out[...] = part
+            elif folds[j].end == "place":
+                targets[0][...] = parts[0].reshape(targets[0].shape)
             elif not (is_direct and is_end[j]):
                 finishes[j](parts, targets[:n])
             targets = targets[n:]
@@ -184,7 +192,7 @@ def is_called(folds: Sequence[Fold], node: Node, plan: GroupPlan) -> bool:
     """Whether each task of a reduction is one call that C makes: of a box that no leaf cuts."""
     lengths = _lengths(node, plan)
     is_cut = any((lengths[:, axis] > length).any() for axis, length in plan.leaves)
-    return not is_cut and bool(lengths.all()) and not any(fold.finds for fold in folds)
+    return not is_cut and bool(lengths.all()) and all(fold.end for fold in folds if fold.finds)
 
 
 def _lengths(node: Node, plan: GroupPlan) -> np.ndarray:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 PAID_OFF = 1 << 27
 """Elements times steps that take about as long as compiling."""
-BEGUN = 1 << 22
-"""Elements times steps, some ms of work, from which a compiler is started, if it has a core of its
-own: steps go on meanwhile."""
+BEGUN = 1 << 20
+"""Elements times steps, about a ms of work, from which a compiler is started, if it has a core of
+its own: steps go on meanwhile."""
 _N_CORES = len(os.sched_getaffinity(0))
 
 
