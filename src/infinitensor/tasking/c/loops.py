@@ -429,12 +429,13 @@ class Source:
         if self.folds:
             yield from (header("../../ops/forms/sums.h"), header("fold_loops.h"))
         yield from (header("../../ops/forms/transposed.h"), header("lines.h"), header("division.h"))
+        yield header("extremes.h")
         if self.is_complex:
             yield header("complex.h")
         if self.has_halves:
             if self.has_floats or self.calls:
                 yield "#define BECOME_FLOATS"
-            yield header("halves.h")
+            yield from (header("halves.h"), "EXTREMES(half)")
         if self.is_plain_across:
             yield header("../../ops/forms/across_rows.h")
             yield from dict.fromkeys(across_function(fold) for fold in self.folds)
