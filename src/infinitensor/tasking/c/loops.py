@@ -53,7 +53,8 @@ WIDE_VECTORS = """#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__cl
 #pragma GCC target("prefer-vector-width=512")
 #endif"""
 """What many steps are computed with, and divisions: of few, memory takes longer than either
-width."""
+width. And what converts float16: of so many at once there is one register, and what two narrow ones
+have just stored is waited for."""
 MOST_KEPT = 16
 """Rows at most that are reduced part by part, in turns."""
 
@@ -349,6 +350,7 @@ class Source:
         dtypes |= {fold.written for fold in folds}
         self.is_complex = any(dtype.kind == "c" for dtype in dtypes)
         self.has_halves = not dtypes.isdisjoint(HALVES)
+        self.has_float16 = np.dtype(np.float16) in dtypes
         self.has_floats = bool(folds) or not dtypes <= {np.dtype(np.float16), np.dtype(np.bool_)}
         self.arrays = [k for k, given in enumerate(inputs) if given.is_array]
         self.moving = [k for k in self.arrays if body.moves(k)]
@@ -409,7 +411,7 @@ class Source:
         return name
 
     def lines(self) -> Iterator[str]:
-        if self.body.is_long or self.body.inverses:
+        if self.body.is_long or self.body.inverses or self.has_float16:
             yield WIDE_VECTORS
         yield from ("#include <math.h>", "#include <stdint.h>", "#include <string.h>")
         if self.calls:
