@@ -331,3 +331,41 @@ def test_small_calls_of_halves_are_numpys(monkeypatch: pytest.MonkeyPatch) -> No
     changed += x
     kept += values
     np.testing.assert_array_equal(changed.numpy(), kept, strict=True)
+
+
+@in_c
+@pytest.mark.skipif(not has_functions(), reason="integers are NumPy's here")
+@pytest.mark.parametrize("ufunc", [np.remainder, np.floor_divide])
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_integers_that_one_number_divides_have_numpys_values(ufunc: np.ufunc, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    ends = np.iinfo(dtype)
+    near = rng.integers(max(ends.min, -1000), min(ends.max, 1000), 2000)
+    odd = np.array([ends.min, ends.min + 1, ends.max, ends.max - 1, 0, 1, ends.max // 2], dtype)
+    divisors = {1, 2, 7, 100, 127, ends.max, ends.max - 1, ends.min, 0, -1, -2, -7, -128, 1 << 40}
+    for x in (near.astype(dtype), np.concatenate([near.astype(dtype), np.tile(odd, 10)])):
+        for y in (np.array([d], dtype) for d in divisors if ends.min <= d <= ends.max):
+            for a in (x, x[::-2], x[:15], x[:17], x[:0]):
+                with np.errstate(all="ignore"):
+                    wanted = ufunc(a, y)
+                    made = numpy_loops.compute(ufunc, a, y)
+                if made is not None:
+                    np.testing.assert_array_equal(made, wanted, strict=True)
+            changed = x.copy()
+            if numpy_loops.into(ufunc, changed, changed, y):
+                with np.errstate(all="ignore"):
+                    np.testing.assert_array_equal(changed, ufunc(x, y))
+
+
+@in_c
+@pytest.mark.skipif(not has_functions(), reason="signs are NumPy's here")
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_signs_have_numpys_bits(dtype: str) -> None:
+    odd = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 5e-324, -1e-40, 3.0]
+    x = np.concatenate([odd, np.random.default_rng(4).standard_normal(1000)]).astype(dtype)
+    for a in (x, x[::-2], x[:17]):
+        made = numpy_loops.compute(np.sign, a)
+        assert made is not None
+        assert made.tobytes() == np.sign(a).tobytes()
+    for a in (x[:1], x[:0]):
+        np.testing.assert_array_equal(it.sign(it.asarray(a)).numpy(), np.sign(a))

@@ -238,6 +238,17 @@ def test_where_chooses_as_numpy_does(dtype: str) -> None:
         assert isinstance(ours, type) or ours.flags.c_contiguous
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_where_chooses_along_lines_of_every_length(dtype: str) -> None:
+    rng = np.random.default_rng(10)
+    for n in (*range(1, 70), 1000):
+        mask = rng.random(n) < 0.5
+        a, b = values(dtype, n, 1), values(dtype, n, 2)
+        for args in ((mask, a, b), (mask, a, b[:1]), (mask, a[:1], b), (mask[::-1], a[::-1], b)):
+            made = it.where(*[it.asarray(one) for one in args])
+            assert_same(made, np.where(*args))
+
+
 def tensor_of(value: Any) -> Any:
     """A tensor of an array, transposed where it is; a number as it is."""
     if not isinstance(value, np.ndarray):

@@ -102,6 +102,31 @@ def test_columns_of_a_table_that_is_read_in_parts(n: int, kind: Any) -> None:
         np.testing.assert_array_equal((t > 20).any(0).numpy(), (x > 20).any(0))
 
 
+@pytest.mark.parametrize("shape", [(64, 64), (63, 65), (129, 300), (40, 3), (2, 65, 128)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int16", "uint8", "complex64"])
+def test_parts_of_long_rows_are_read_and_written_where_they_are(
+    shape: tuple[int, ...], dtype: str, always: None
+) -> None:
+    """Beside rows that are transposed: whole ones, those that are the same for all, one value for
+    each, and those that go backwards."""
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 9, shape).astype(dtype)
+    y = rng.integers(0, 9, shape[::-1]).astype(dtype)
+    with it.init("cpu"):
+        s, t = it.asarray(x), it.asarray(y)
+        for ours, theirs in (
+            (s.T + t * t, x.T + y * y),
+            (it.flip(s.T, 0) * t - t, np.flip(x.T, 0) * y - y),
+            (s.T * t[..., :1] + t[:1], x.T * y[..., :1] + y[:1]),
+            (s.T * t[..., ::-1] + t, x.T * y[..., ::-1] + y),
+        ):
+            np.testing.assert_array_equal(ours.numpy(), theirs, strict=True)
+        a, b = s.T * t, s.T + t
+        it.compute(a, b)
+        np.testing.assert_array_equal(a.numpy(), x.T * y)
+        np.testing.assert_array_equal(b.numpy(), x.T + y)
+
+
 @pytest.mark.parametrize("shape", [(70, 90), (300, 1100), (5, 4000), (3, 50, 200)])
 def test_transposed_operands(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(3).standard_normal(shape)

@@ -2,7 +2,7 @@
 
    A call of `LEAST` elements or more whose operands have the dtypes of a loop of the ufunc is cut into parts; this
    thread and those of `threads.c` take part after part. It is the loops that NumPy would call, without Python's lock, or
-   for halves our own, so the bits are NumPy's. Whatever would have to be cast, buffered or copied first is left to NumPy. */
+   our own of the same bits. Whatever would have to be cast, buffered or copied first is left to NumPy. */
 
 #include "api/session/slots.h"
 
@@ -204,10 +204,10 @@ static PyUFuncGenericFunction own_loop(const PyUFuncObject *Py_UNUSED(ufunc), in
 /* The loop for operands that is worth several threads, or has one of ours in its place. */
 static Loop loop_over(PyUFuncObject *ufunc, PyArrayObject *const *ins, int n_in) {
     int types[MOST_ARGS];
-    if (n_in != ufunc->nin || n_in > MOST_ARGS - 1) return (Loop){NULL, NULL, 0, 0};
+    if (n_in != ufunc->nin || n_in > MOST_ARGS - 1) return (Loop){NULL, NULL, 0, 0, 0};
     for (int k = 0; k < n_in; k++) types[k] = array_type(ins[k]);
-    if (n_threads() < 2 && !is_half(types[0])) return (Loop){NULL, NULL, 0, 0};
     Loop found = find_loop(ufunc, types);
+    if (n_threads() < 2 && !found.is_ours && !is_half(types[0])) return (Loop){NULL, NULL, 0, 0, 0};
     PyUFuncGenericFunction own = found.run && (n_in < 2 || types[1] == types[0]) ? own_loop(ufunc, types[0]) : NULL;
     if (own) found.run = own, found.data = NULL;
     return found;
@@ -326,12 +326,12 @@ static int run_call(PyObject *what, PyArrayObject *const *ins, int n_in, PyArray
     int is_ours = 0; /* worth its call in one part, too */
     if (what == Py_None) {
         work.loop = (Loop){n_in == 1 && PyArray_EquivTypes(PyArray_DESCR(ins[0]), PyArray_DESCR(out)) &&
-                           !PyDataType_REFCHK(PyArray_DESCR(out)) ? copy_of(PyArray_ITEMSIZE(out)) : NULL, NULL, 0, 1};
+                           !PyDataType_REFCHK(PyArray_DESCR(out)) ? copy_of(PyArray_ITEMSIZE(out)) : NULL, NULL, 0, 1, 0};
     } else {
         PyUFuncObject *ufunc = (PyUFuncObject *)what;
         work.loop = loop_over(ufunc, ins, n_in);
         if (work.loop.made != array_type(out)) return 0;
-        is_ours = is_half(array_type(ins[0]));
+        is_ours = work.loop.is_ours || is_half(array_type(ins[0]));
     }
     if (!work.loop.run || !laid_out(&work, ins, n_in, out)) return 0;
     if (!is_ours && (work.n_parts < 2 || n_threads() < 2)) return 0;
@@ -587,12 +587,12 @@ static PyObject *put(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     return PyBool_FromLong(fits);
 }
 
-/* use(share, n, halves, bfloat16): addresses of the function that shares parts with threads, of their number, the caller
-   among them, and of the one that finds loops of halves; the number of a dtype. */
+/* use(share, n, own_loops, bfloat16): addresses of the function that shares parts with threads, of their number, the
+   caller among them, and of the one that finds our loops; the number of a dtype. */
 static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
-    Py_ssize_t share, n, halves;
-    if (!PyArg_ParseTuple(args, "nnni", &share, &n, &halves, &bfloat16_type)) return NULL;
-    *(Py_ssize_t *)&find_half_loop = halves;
+    Py_ssize_t share, n, own_loops;
+    if (!PyArg_ParseTuple(args, "nnni", &share, &n, &own_loops, &bfloat16_type)) return NULL;
+    *(Py_ssize_t *)&find_own_loop = own_loops;
     *(Py_ssize_t *)&share_parts = share;
     n_threads_given = (const int64_t *)n;
     Py_RETURN_NONE;

@@ -2,8 +2,9 @@
 
 A loop whose shapes change at every step has no plan, and calls NumPy call by call. Of a call of
 `LEAST_SHARED_ELEMENTS` or more every core takes a part (`numpy_loops.c`): the same loops, the same
-bits. Arithmetic and comparisons of halves have loops of ours, of the same bits (`functions.c`).
-What would have to be cast or copied first, and everything without a compiler, is left to NumPy.
+bits. Arithmetic and comparisons of halves, signs, and integers that one number divides have loops
+of ours, of the same bits (`functions.c`). What would have to be cast or copied first, and
+everything without a compiler, is left to NumPy.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.session.extensions import load_beside
 from infinitensor.dtypes import bfloat16
-from infinitensor.ops.table.functions import half_loops_address
+from infinitensor.ops.table.functions import own_loops_address
 from infinitensor.threads import number_address, share_address
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _in_c() -> None:
     module = load_beside(__file__)
     if module is None:
         return
-    module.use(share_address("share_parts"), number_address(), half_loops_address(), bfloat16.num)
+    module.use(share_address("share_parts"), number_address(), own_loops_address(), bfloat16.num)
     into, compute, count = module.into, module.compute, module.count
     choose, put = module.choose, module.put
     module.align_arrays()

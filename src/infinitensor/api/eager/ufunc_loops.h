@@ -9,19 +9,21 @@ typedef struct {
     void *data;
     int made; /* the dtype of its results */
     int by_rows; /* whether each row has to be a call of its own */
+    int is_ours;
 } Loop;
 
-/* Of `ops/table/functions.c`, or NULL: our loop for halves, which NumPy takes one by one; and the dtype of bfloat16. */
-static int (*find_half_loop)(const PyUFuncObject *, int is_bfloat16, PyUFuncGenericFunction *, void **);
+/* Of `ops/table/functions.c`, or NULL: our loop for what NumPy takes one by one; and the dtype of bfloat16. */
+static int (*find_own_loop)(const PyUFuncObject *, int type, int is_bfloat16, PyUFuncGenericFunction *, void **);
 static int bfloat16_type = -1;
 
 static int is_half(int type) { return type == NPY_HALF || type == bfloat16_type; }
 
 static Loop find_loop(PyUFuncObject *ufunc, const int *types) {
-    Loop none = {NULL, NULL, 0, 0}, ours = none;
+    Loop none = {NULL, NULL, 0, 0, 0}, ours = none;
+    ours.is_ours = 1;
     if (ufunc->core_enabled || ufunc->nout != 1 || !ufunc->functions) return none;
-    if (find_half_loop && is_half(types[0]) && (ufunc->nin == 1 || (ufunc->nin == 2 && types[1] == types[0]))) {
-        int found = find_half_loop(ufunc, types[0] == bfloat16_type, &ours.run, &ours.data);
+    if (find_own_loop && (ufunc->nin == 1 || (ufunc->nin == 2 && types[1] == types[0]))) {
+        int found = find_own_loop(ufunc, types[0], types[0] == bfloat16_type, &ours.run, &ours.data);
         ours.made = found == 2 ? NPY_BOOL : types[0];
         if (found) return ours;
     }
@@ -34,7 +36,7 @@ static Loop find_loop(PyUFuncObject *ufunc, const int *types) {
         while (k < ufunc->nin && of[k] == types[k]) k++;
         if (k < ufunc->nin) continue;
         /* that of powers looks at an exponent that is repeated */
-        return (Loop){ufunc->functions[i], ufunc->data ? ufunc->data[i] : NULL, of[k], !strcmp(ufunc->name, "power")};
+        return (Loop){ufunc->functions[i], ufunc->data ? ufunc->data[i] : NULL, of[k], !strcmp(ufunc->name, "power"), 0};
     }
     return none;
 }

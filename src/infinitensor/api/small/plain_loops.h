@@ -137,7 +137,7 @@ static int laid_out(PyObject *const *given, int n, PyArrayObject *like, int type
 
 /* The loop of a ufunc for operands; none where it is not one of NumPy's ufuncs of so many. */
 static Loop loop_over(PyObject *ufunc, PyObject *const *given, Py_ssize_t n, int *type) {
-    if (Py_TYPE(ufunc) != &PyUFunc_Type || n != ((PyUFuncObject *)ufunc)->nin || n > 2) return (Loop){NULL, NULL, 0, 0};
+    if (Py_TYPE(ufunc) != &PyUFunc_Type || n != ((PyUFuncObject *)ufunc)->nin || n > 2) return (Loop){NULL, NULL, 0, 0, 0};
     *type = array_type((PyArrayObject *)given[!PyArray_CheckExact(given[0])]);
     int types[] = {*type, *type};
     if (n == 2 && PyArray_CheckExact(given[0]) && PyArray_CheckExact(given[1])) types[1] = array_type((PyArrayObject *)given[1]);
@@ -277,21 +277,23 @@ static PyObject *looped(PyObject *ufunc, PyObject *const *given, Py_ssize_t n) {
 
 /* --- where ------------------------------------------------------------------------------------ */
 
-/* By bits, not by jumps: masks are seldom foreseen. */
+/* By bits, not by jumps: masks are seldom foreseen. What is stored may be anything for all a compiler knows, the length
+   and single numbers too, so these are read before. */
 #define CHOICE(name, type)                                                                            \
-    static void name(char **at, npy_intp const *n, npy_intp const *steps, void *data) {               \
+    static void name(char **at, npy_intp const *count, npy_intp const *steps, void *data) {           \
         (void)data;                                                                                   \
         const npy_bool *is = (const npy_bool *)at[0];                                                 \
         const type *x = (const type *)at[1], *y = (const type *)at[2];                                \
         type *out = (type *)at[3];                                                                    \
-        const npy_intp width = sizeof(type), p = steps[1] / width, q = steps[2] / width;              \
-        if (steps[0] == 1 && p == 1 && q == 1) CHOOSE(type, is[i], x[i], y[i])                        \
-        else if (steps[0] == 1 && p == 1 && q == 0) CHOOSE(type, is[i], x[i], *y)                     \
-        else if (steps[0] == 1 && p == 0 && q == 1) CHOOSE(type, is[i], *x, y[i])                     \
-        else CHOOSE(type, is[i * steps[0]], x[i * p], y[i * q])                                       \
+        const npy_intp n = *count, width = sizeof(type), m = steps[0], p = steps[1] / width, q = steps[2] / width; \
+        const type one = *x, other = *y;                                                              \
+        if (m == 1 && p == 1 && q == 1) CHOOSE(type, is[i], x[i], y[i])                               \
+        else if (m == 1 && p == 1 && q == 0) CHOOSE(type, is[i], x[i], other)                         \
+        else if (m == 1 && p == 0 && q == 1) CHOOSE(type, is[i], one, y[i])                           \
+        else CHOOSE(type, is[i * m], x[i * p], y[i * q])                                              \
     }
 #define CHOOSE(type, is, x, y)                                                                        \
-    _Pragma("GCC ivdep") for (npy_intp i = 0; i < *n; i++) out[i] = (y) ^ (((x) ^ (y)) & (type)-(type)((is) != 0));
+    _Pragma("GCC ivdep") for (npy_intp i = 0; i < n; i++) out[i] = (type)((y) ^ (((x) ^ (y)) & (type)((type)((is) == 0) - 1)));
 CHOICE(choose_1, npy_uint8) CHOICE(choose_2, npy_uint16) CHOICE(choose_4, npy_uint32) CHOICE(choose_8, npy_uint64)
 
 /* A new array `where(*given)` of numbers of one dtype, of at most 8 bytes. */
@@ -301,7 +303,7 @@ static PyObject *chosen(PyObject *const *given) {
     int type = array_type((PyArrayObject *)given[is_first ? 1 : 2]);
     if ((!PyTypeNum_ISNUMBER(type) && !PyTypeNum_ISBOOL(type) && type != bfloat16_type) || (is_second && array_type((PyArrayObject *)given[2]) != type)) return NULL;
     npy_intp width = PyArray_ITEMSIZE((PyArrayObject *)given[is_first ? 1 : 2]);
-    Loop loop = {width == 1 ? choose_1 : width == 2 ? choose_2 : width == 4 ? choose_4 : choose_8, NULL, type, 0};
+    Loop loop = {width == 1 ? choose_1 : width == 2 ? choose_2 : width == 4 ? choose_4 : choose_8, NULL, type, 0, 1};
     PyArrayObject *like = width <= 8 ? widest(given, 3) : NULL;
     Walk walk;
     if (!like || !laid_out(given, 3, like, type, &walk)) return NULL;

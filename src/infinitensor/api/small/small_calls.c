@@ -802,17 +802,17 @@ static int fill_slots(void) {
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, broadcast_fits, outer_fits,
-   dot_fits, where_fits, counts_fit, product_fits, find_products, recorders, recorded, fill, made, into, least, ufuncs, ways, halves, small_tensor, values_of,
-   folds, casts): four are of `numpy_loops.py`; `halves` is the address of what finds loops of halves, `folds` those of
+   dot_fits, where_fits, counts_fit, product_fits, find_products, recorders, recorded, fill, made, into, least, ufuncs, ways, own_loops, small_tensor, values_of,
+   folds, casts): four are of `numpy_loops.py`; `own_loops` is the address of what finds our loops, `folds` those of
    `folds.c`, and `casts` those that convert halves; 0 where they are not there. */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tensor, *version, *cell, *pointer;
-    Py_ssize_t halves;
+    Py_ssize_t own_loops;
     if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOOOOO!OOOOnO!O!nOO(nnnnnnnn)(nnnn)", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &broadcast_fits,
                           &outer_fits, &dot_fits, &where_fits, &counts_fit, &product_fits, &find_products, &PyTuple_Type, &recorders, &pointer, &slow_fill,
                           &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs,
-                          &PyTuple_Type, &ways, &halves, &small_tensor, &values_of,
+                          &PyTuple_Type, &ways, &own_loops, &small_tensor, &values_of,
                           &folders[0][0], &folders[0][1], &folders[0][2], &folders[0][3], &folders[1][0],
                           &folders[1][1], &folders[1][2], &folders[1][3], &half_casts[0], &half_casts[1],
                           &half_casts[2], &half_casts[3]))
@@ -831,7 +831,7 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
         return PyErr_Format(PyExc_ValueError, "%d recorders and %d ufuncs are meant", GE + 1, ROOT + 1);
     if (PyTuple_GET_SIZE(ways) != N_WAYS) return PyErr_Format(PyExc_ValueError, "%d ways are counted in C", N_WAYS);
     if (pointer != Py_None && !(recorder = (Recorded)PyCapsule_GetPointer(pointer, RECORDED))) return NULL;
-    *(Py_ssize_t *)&find_half_loop = halves;
+    *(Py_ssize_t *)&find_own_loop = own_loops;
     bfloat16_type = ((PyArray_Descr *)bfloat16)->type_num;
     tensor_type = (PyTypeObject *)tensor;
     Py_INCREF(args); /* all of them stay */

@@ -46,7 +46,7 @@ from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ops.forms.folds import fold_addresses
 from infinitensor.ops.table.functions import (
     half_cast_addresses,
-    half_loops_address,
+    own_loops_address,
     with_our_loops,
 )
 
@@ -313,7 +313,7 @@ def in_c(
     products = (product_fits, find_products)
     on_cores = (numpy_loops.compute, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
     before = (quicks, recorded, fill)
-    more = (half_loops_address(), small_tensor, values_of, fold_addresses(), half_cast_addresses())
+    more = (own_loops_address(), small_tensor, values_of, fold_addresses(), half_cast_addresses())
     _module.install(
         tensor, Version, Cell, *shared, *fits, *products, *before, *on_cores, ways.IN_C, *more
     )

@@ -5,8 +5,8 @@
    name, and those of complex numbers for what has one; float16, and bfloat16 (the number of its dtype), are computed in
    float32 and rounded once. All other loops, the dtype rules and the words of errors are NumPy's.
 
-   `half_loops()` is the address of a function that knows our loop of a ufunc for halves: of those above, and of
-   arithmetic and comparisons (`half_words.h`). */
+   `own_loops()` is the address of a function that knows our loop of a ufunc for what NumPy takes one by one: halves, of
+   those above and of arithmetic and comparisons (`half_words.h`); integers that one number divides; signs. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -38,7 +38,7 @@
 #define HALVES_AS_FLOATS
 #include "tasking/c/halves.h"
 #include "tasking/c/complex.h"
-#include "ops/table/half_words.h"
+#include "tasking/c/division.h"
 
 #define BLOCK 1024
 
@@ -91,6 +91,8 @@ static void narrow_b16(const float *from, bfloat16 *to, npy_intp n) {
     for (npy_intp i = 0; i < n; i++) to[i] = written_bfloat16(rounded_bfloat16(from[i]));
 }
 
+#include "ops/table/half_words.h"
+
 /* The same of halves that are anywhere: those apart are brought together, and one number is converted once. */
 #define OF_HALVES(kind)                                                                             \
     static const float *gather_##kind(const char *at, npy_intp step, npy_intp n, const char *out, float *into) { \
@@ -114,9 +116,6 @@ static void narrow_b16(const float *from, bfloat16 *to, npy_intp n) {
     }
 OF_HALVES(f16)
 OF_HALVES(b16)
-SCATTERED(scatter_kept_b16, float, bfloat16, written_bfloat16(x))
-SCATTERED(scatter_truth, npy_bool, npy_bool, x)
-#define scatter_kept_f16 scatter_f16 /* rounding leaves halves as they are; a NaN of bfloat16 keeps its bits */
 
 typedef struct {
     const char *name;
@@ -172,23 +171,97 @@ LOOP(c64, complex64, 8, c64)
 SIZES(c64, complex64, float, f32)
 SIZES(c128, complex128, double, f64)
 
+/* Up to BLOCK halves, or truth values, side by side; and to where they belong. */
+static void gather_apart(const char *at, npy_intp step, npy_intp n, uint16_t *into) {
+    for (npy_intp i = 0; i < n; i++) into[i] = *(const uint16_t *)(at + i * step);
+}
+static void scatter_apart(const void *made, int is_truth, char *at, npy_intp step, npy_intp n) {
+    if (is_truth)
+        for (npy_intp i = 0; i < n; i++) at[i * step] = ((const char *)made)[i];
+    else
+        for (npy_intp i = 0; i < n; i++) *(uint16_t *)(at + i * step) = ((const uint16_t *)made)[i];
+}
+
 #define WORD_LOOP(kind)                                                                             \
-    static void word_##kind(char **at, npy_intp const *n, npy_intp const *steps, void *data) {      \
+    static void word_##kind(char **at, npy_intp const *count, npy_intp const *steps, void *data) {  \
         const HalfWord *word = data;                                                                \
-        float given[2][BLOCK], made[BLOCK];                                                         \
-        for (npy_intp i = 0; i < *n; i += BLOCK) {                                                  \
-            const npy_intp m = *n - i < BLOCK ? *n - i : BLOCK, step = steps[word->n_args];         \
+        const npy_intp n = *count, step = steps[word->n_args];                                      \
+        const int is_there = step == (word->is_truth ? 1 : 2);                                      \
+        uint16_t given[2][BLOCK], made[BLOCK];                                                      \
+        for (npy_intp i = 0; i < n; i += BLOCK) {                                                   \
+            const npy_intp m = n - i < BLOCK ? n - i : BLOCK;                                       \
+            const uint16_t *in[2];                                                                  \
             char *out = at[word->n_args] + i * step;                                                \
-            for (int k = 0; k < word->n_args; k++) /* one number is there after the first block */  \
-                if (!i || steps[k]) gather_##kind(at[k] + i * steps[k], steps[k], m, out, given[k]); \
-            word->kind(given[0], given[word->n_args - 1], made, m);                                 \
-            if (word->made == ROUNDED) scatter_##kind(made, out, step, m);                          \
-            else if (word->made == KEPT) scatter_kept_##kind(made, out, step, m);                   \
-            else scatter_truth((const npy_bool *)made, out, step, m);                               \
+            for (int k = 0; k < word->n_args; k++) {                                                \
+                in[k] = steps[k] == 2 ? (const uint16_t *)(at[k] + 2 * i) : given[k];               \
+                /* one number is there after the first block */                                     \
+                if (steps[k] != 2 && (!i || steps[k])) gather_apart(at[k] + i * steps[k], steps[k], m, given[k]); \
+            }                                                                                       \
+            word->kind(in[0], in[word->n_args - 1], is_there ? (void *)out : made, m);              \
+            if (!is_there) scatter_apart(made, word->is_truth, out, step, m);                       \
         }                                                                                           \
     }
 WORD_LOOP(f16)
 WORD_LOOP(b16)
+
+/* --- integers by one divisor, and signs ------------------------------------------------------- */
+
+typedef struct {
+    PyUFuncGenericFunction run;
+    void *data;
+} Theirs;
+
+/* What NumPy does where there is no such divisor, or it reports something: that is in `data`. */
+#define IS_NUMPYS(T)                                                                                \
+    (n < 16 || steps[0] != sizeof(T) || steps[1] || steps[2] != sizeof(T) || y == 0 || y == (T)-1)
+#define DIVIDED(name, T, all)                                                                       \
+    static void numbers_##name##_##T(char **at, npy_intp const *count, npy_intp const *steps, void *data) { \
+        const Theirs *numpys = data;                                                                \
+        const npy_intp n = *count;                                                                  \
+        const T y = n < 1 ? 0 : *(const T *)at[1];                                                  \
+        if (IS_NUMPYS(T)) {                                                                         \
+            numpys->run(at, count, steps, numpys->data);                                            \
+            return;                                                                                 \
+        }                                                                                           \
+        const inverse_##T by = inverse_of_##T(y);                                                   \
+        const T *x = (const T *)at[0];                                                              \
+        T *made = (T *)at[2];                                                                       \
+        all                                                                                         \
+    }
+#define ONES(name, T)                                                                               \
+    DIVIDED(name, T, _Pragma("GCC ivdep") for (npy_intp i = 0; i < n; i++) made[i] = name##_by_##T(x[i], by);)
+/* Blocks are read again where they have long numbers, after something was written. */
+#define IN_BLOCKS(name, T)                                                                          \
+    DIVIDED(name, T, for (npy_intp i = 0; i < n; i += BLOCK) {                                      \
+        const npy_intp m = n - i < BLOCK ? n - i : BLOCK;                                           \
+        T apart[BLOCK];                                                                             \
+        block_##name##_by_##T(x + i, by, made == x ? apart : made + i, m);                          \
+        if (made == x) memcpy(made + i, apart, m * sizeof(T));                                      \
+    })
+ONES(floor_remainder, int8_t) ONES(floor_remainder, uint8_t)
+ONES(floor_remainder, int16_t) ONES(floor_remainder, uint16_t)
+ONES(floor_remainder, int32_t) ONES(floor_remainder, uint32_t)
+IN_BLOCKS(floor_remainder, int64_t) IN_BLOCKS(floor_remainder, uint64_t)
+IN_BLOCKS(floor_divide, int64_t) IN_BLOCKS(floor_divide, uint64_t)
+
+#define SIGN(x) ((x) > 0 ? 1 : (x) < 0 ? -1 : (x) == 0 ? 0 : (x))
+#define SIGNS(T)                                                                                    \
+    static void signs_##T(char **at, npy_intp const *count, npy_intp const *steps, void *data) {    \
+        const npy_intp n = *count, step = steps[0], to = steps[1];                                  \
+        const T *x = (const T *)at[0];                                                              \
+        T *made = (T *)at[1];                                                                       \
+        (void)data;                                                                                 \
+        if (step == sizeof(T) && to == sizeof(T)) {                                                 \
+            _Pragma("GCC ivdep") for (npy_intp i = 0; i < n; i++) made[i] = SIGN(x[i]);             \
+            return;                                                                                 \
+        }                                                                                           \
+        for (npy_intp i = 0; i < n; i++) {                                                          \
+            const T one = *(const T *)(at[0] + i * step);                                           \
+            *(T *)(at[1] + i * to) = SIGN(one);                                                     \
+        }                                                                                           \
+    }
+SIGNS(float)
+SIGNS(double)
 
 #define OF(of, name, n_args) {#name, n_args, (void *)of##_##name##_f32, (void *)of##_##name##_f64, NULL, NULL, 0}
 #define EACH_FUNCTION(of)                                                                            \
@@ -263,9 +336,55 @@ static const HalfWord *half_word_of(const PyUFuncObject *ufunc) {
     return NULL;
 }
 
-/* Our loop of a ufunc of NumPy's, or of a copy, all of whose operands are halves: 1 if it makes halves, 2 if truth
-   values, 0 if there is none. */
-static int find_half_loop(const PyUFuncObject *ufunc, int is_bfloat16, PyUFuncGenericFunction *loop, void **data) {
+/* By size, one without a sign first; of quotients NumPy takes the short ones several at a time. */
+static const struct { int size, has_sign; PyUFuncGenericFunction remainder, quotient; } divisions[] = {
+    {1, 0, numbers_floor_remainder_uint8_t, NULL}, {1, 1, numbers_floor_remainder_int8_t, NULL},
+    {2, 0, numbers_floor_remainder_uint16_t, NULL}, {2, 1, numbers_floor_remainder_int16_t, NULL},
+    {4, 0, numbers_floor_remainder_uint32_t, NULL}, {4, 1, numbers_floor_remainder_int32_t, NULL},
+    {8, 0, numbers_floor_remainder_uint64_t, numbers_floor_divide_uint64_t},
+    {8, 1, numbers_floor_remainder_int64_t, numbers_floor_divide_int64_t},
+};
+
+static size_t size_of_integer(int type) {
+    switch (type) {
+    case NPY_BYTE: case NPY_UBYTE: return sizeof(npy_byte);
+    case NPY_SHORT: case NPY_USHORT: return sizeof(npy_short);
+    case NPY_INT: case NPY_UINT: return sizeof(npy_int);
+    case NPY_LONG: case NPY_ULONG: return sizeof(npy_long);
+    case NPY_LONGLONG: case NPY_ULONGLONG: return sizeof(npy_longlong);
+    default: return 0;
+    }
+}
+
+/* Our loop for integers that one number divides, which has NumPy's beside it; NULL of other ufuncs. */
+static PyUFuncGenericFunction division_of(const PyUFuncObject *ufunc, int type, void **data) {
+    static Theirs numpys[2][NPY_ULONGLONG + 1];
+    const int is_quotient = !strcmp(ufunc->name, "floor_divide");
+    const size_t size = size_of_integer(type);
+    if (!size || ufunc->nin != 2 || (!is_quotient && strcmp(ufunc->name, "remainder"))) return NULL;
+    for (int i = 0; i < ufunc->ntypes; i++) {
+        const char *types = ufunc->types + 3 * (size_t)i;
+        if (types[0] != type || types[1] != type || types[2] != type) continue;
+        numpys[is_quotient][type].run = ufunc->functions[i];
+        numpys[is_quotient][type].data = ufunc->data ? ufunc->data[i] : NULL;
+        *data = &numpys[is_quotient][type];
+        for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++)
+            if ((size_t)divisions[k].size == size && divisions[k].has_sign == PyTypeNum_ISSIGNED(type))
+                return is_quotient ? divisions[k].quotient : divisions[k].remainder;
+    }
+    return NULL;
+}
+
+/* Our loop of a ufunc of NumPy's, or of a copy, all of whose operands have a type: 1 if its results have it too, 2 if they
+   are truth values, 0 if there is none. */
+static int find_own_loop(
+    const PyUFuncObject *ufunc, int type, int is_bfloat16, PyUFuncGenericFunction *loop, void **data
+) {
+    if (type != NPY_HALF && !is_bfloat16) {
+        const int has_signs = (type == NPY_FLOAT || type == NPY_DOUBLE) && ufunc->nin == 1 && !strcmp(ufunc->name, "sign");
+        *loop = !has_signs ? division_of(ufunc, type, data) : type == NPY_FLOAT ? signs_float : signs_double;
+        return *loop != NULL;
+    }
     for (size_t i = 0; i < n_copies; i++) {
         if (copies[i].ufunc != ufunc) continue;
         *loop = is_bfloat16 ? loop_b16 : loop_f16;
@@ -276,11 +395,11 @@ static int find_half_loop(const PyUFuncObject *ufunc, int is_bfloat16, PyUFuncGe
     if (!word) return 0;
     *loop = is_bfloat16 ? word_b16 : word_f16;
     *data = (void *)word;
-    return word->made == TRUTH ? 2 : 1;
+    return word->is_truth ? 2 : 1;
 }
 
-static PyObject *half_loops(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
-    return PyLong_FromVoidPtr((void *)find_half_loop);
+static PyObject *own_loops(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    return PyLong_FromVoidPtr((void *)find_own_loop);
 }
 
 static PyObject *half_casts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
@@ -315,7 +434,7 @@ static PyObject *like(PyObject *module, PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"like", like, METH_VARARGS, "A copy of a ufunc with the loops of generated code."},
-    {"half_loops", half_loops, METH_NOARGS, "The address of the function that finds loops of halves."},
+    {"own_loops", own_loops, METH_NOARGS, "The address of the function that finds our loops."},
     {"half_casts", half_casts, METH_NOARGS, "The addresses of what makes floats of halves, and back."},
     {NULL, NULL, 0, NULL},
 };

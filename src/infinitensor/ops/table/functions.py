@@ -26,9 +26,9 @@ def has_functions() -> bool:
     return _in_c is not None
 
 
-def half_loops_address() -> int:
-    """The address of the C function that finds loops of halves for ufuncs; 0 without."""
-    return _in_c.half_loops() if _in_c is not None else 0
+def own_loops_address() -> int:
+    """The address of the C function that finds our loops for ufuncs; 0 without."""
+    return _in_c.own_loops() if _in_c is not None else 0
 
 
 def half_cast_addresses() -> tuple[int, int, int, int]:

@@ -169,8 +169,9 @@ def _c_infix(mark: str) -> str:
 
 def _larger_c(a: str, b: str, mark: str, kinds: str) -> str:
     """C text of the larger (">=") or smaller ("<=") of two; NaN if either is."""
-    unknown = f" || {a} != {a}" if kinds == "f" else ""
-    return f"(({a} {mark} {b}{unknown}) ? {a} : {b})"
+    if kinds == "f":
+        return f"{'larger' if mark == '>=' else 'smaller'}_{{T}}({a}, {b})"
+    return f"(({a} {mark} {b}) ? {a} : {b})"
 
 
 def _larger_triton(a: str, b: str, mark: str, kinds: str) -> str:

@@ -56,7 +56,8 @@ WIDE_VECTORS = """#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__cl
 #define IS_WIDE
 #endif"""
 """What many steps are computed with, and divisions: of few, memory takes longer than either
-width."""
+width. And what converts float16: of so many at once there is one register, and what two narrow ones
+have just stored is waited for."""
 MOST_KEPT = 16
 """Rows at most that are reduced part by part, in turns."""
 
@@ -373,6 +374,7 @@ class Source:
         dtypes |= {fold.written for fold in folds}
         self.is_complex = any(dtype.kind == "c" for dtype in dtypes)
         self.has_halves = not dtypes.isdisjoint(HALVES)
+        self.has_float16 = np.dtype(np.float16) in dtypes
         self.has_floats = bool(folds) or not dtypes <= {np.dtype(np.float16), np.dtype(np.bool_)}
         self.arrays = [k for k, given in enumerate(inputs) if given.is_array]
         self.moving = [k for k in self.arrays if body.moves(k)]
@@ -439,7 +441,7 @@ class Source:
         return fold.lane if fold.along else fold.dtype
 
     def lines(self) -> Iterator[str]:
-        if self.body.is_long or self.body.inverses:
+        if self.body.is_long or self.body.inverses or self.has_float16:
             yield WIDE_VECTORS
         yield from ("#include <math.h>", "#include <stdint.h>", "#include <string.h>")
         if self.calls:
@@ -459,12 +461,13 @@ class Source:
         if self.folds:
             yield from (header("../../ops/forms/sums.h"), header("fold_loops.h"))
         yield from (header("../../ops/forms/transposed.h"), header("lines.h"), header("division.h"))
+        yield header("extremes.h")
         if self.is_complex:
             yield header("complex.h")
         if self.has_halves:
             if self.has_floats or self.calls:
                 yield "#define BECOME_FLOATS"
-            yield header("halves.h")
+            yield from (header("halves.h"), "EXTREMES(half)")
         if self.is_plain_across:
             yield header("../../ops/forms/across_rows.h")
             yield from dict.fromkeys(across_function(fold) for fold in self.folds)

@@ -9,6 +9,7 @@
     const T x = *(const T *)(first + r * outer);                                              \
     for (int64_t c = 0; c < times; ++c) block[r * times + c] = x;                             \
   }
+#define LONG_PART 64 /* elements of a row from which it is a line of its own */
 #define SHORT_LINES(T)                                                                        \
   __attribute__((unused)) static const T *rows_##T(T *block, const char **had, char *first,   \
                                                    int64_t outer, int64_t inner,              \
@@ -51,4 +52,19 @@
     else                                                                                      \
       for (int64_t c = 0; c < n; ++c, first += inner)                                         \
         for (int64_t r = 0; r < rows; ++r) *(T *)(first + r * outer) = block[r * n + c];      \
+  } \
+  /* The same of rows that are taken one by one where they are long, with the bytes from one to the next. */ \
+  __attribute__((unused)) static const char *lines_##T(T *block, const char **had, char *first, \
+                                                       int64_t outer, int64_t inner,          \
+                                                       int64_t rows, int64_t n, int64_t *pitch) { \
+    const int is_there = inner == sizeof(T) && n >= LONG_PART;                                \
+    *pitch = is_there ? outer : n * (int64_t)sizeof(T);                                       \
+    return is_there ? first : (const char *)rows_##T(block, had, first, outer, inner, rows, n); \
+  }                                                                                           \
+  __attribute__((unused)) static char *into_lines_##T(T *block, char *first, int64_t outer,   \
+                                                      int64_t inner, int64_t rows, int64_t n, \
+                                                      int64_t *pitch) {                       \
+    const int is_there = inner == sizeof(T) && n >= LONG_PART;                                \
+    *pitch = is_there ? outer : n * (int64_t)sizeof(T);                                       \
+    return is_there ? first : (char *)into_##T(block, first, outer, inner, rows, n);          \
   }

@@ -68,6 +68,9 @@ class _Short(Source):
         yield "}"
 
     def block(self) -> Iterator[str]:
+        if not self.folds and not any(value.called for value in self.body.values.values()):
+            yield from self.block_of_lines()
+            return
         for k in self.moving:
             at, name = self.arrays.index(k), stored_type(self.inputs[k].dtype)
             yield f"const {name} *v{k} = rows_{name}(line{k}, &had{k}, {_rows_at(at)});"
@@ -76,15 +79,43 @@ class _Short(Source):
             at, name = len(self.arrays) + j, stored_type(dtype)
             yield f"{name} *o{j} = into_{name}(out{j}, {_rows_at(at)});"
             last.append(f"o{j}[i] = {store_text(value, dtype)};")
-        for loop in range(self.body.n_loops):
-            ends = last if loop == self.body.n_loops - 1 else []
-            yield from self.body.loop_lines(loop, ends, [], self.pointers())
+        yield from self.computed(last, [])
         for value, fold, at in zip(self.folded, self.folds, self.fold_at, strict=True):
             block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
             yield from (_add_rows if self.is_across else _reduce_rows)(fold, block, at)
         for j, _, dtype in self.outs:
             at = len(self.arrays) + j
             yield f"if (o{j} == out{j}) put_rows_{stored_type(dtype)}(o{j}, {_rows_at(at)});"
+
+    def block_of_lines(self) -> Iterator[str]:
+        """A block that no function goes over as a whole: parts of long rows are read and written
+        where they are, if they are side by side."""
+        for k in self.moving:
+            at, name = self.arrays.index(k), stored_type(self.inputs[k].dtype)
+            yield f"int64_t pitch{k};"
+            yield f"const char *from{k} ="
+            yield f"  lines_{name}(line{k}, &had{k}, {_rows_at(at)}, &pitch{k});"
+        for j, _, dtype in self.outs:
+            at, name = len(self.arrays) + j, stored_type(dtype)
+            yield f"int64_t pitch_to{j};"
+            yield f"char *to{j} = into_lines_{name}(out{j}, {_rows_at(at)}, &pitch_to{j});"
+        yield "const int64_t n_lines = each < LONG_PART ? 1 : rows;"
+        yield "for (int64_t nth = 0; nth < n_lines; ++nth) {"
+        yield "  const int64_t m = each < LONG_PART ? rows * each : each;"
+        for k in self.moving:
+            name = stored_type(self.inputs[k].dtype)
+            yield f"  const {name} *v{k} = (const {name} *)(from{k} + nth * pitch{k});"
+        last = []
+        for j, value, dtype in self.outs:
+            name = stored_type(dtype)
+            yield f"  {name} *o{j} = ({name} *)(to{j} + nth * pitch_to{j});"
+            last.append(f"o{j}[i] = {store_text(value, dtype)};")
+        yield from ("  " + line for line in self.computed(last, []))
+        yield "}"
+        for j, _, dtype in self.outs:
+            at = len(self.arrays) + j
+            yield f"if (to{j} == (char *)out{j})"
+            yield f"  put_rows_{stored_type(dtype)}(out{j}, {_rows_at(at)});"
 
 
 def _add_rows(fold: Fold, block: str, at: int) -> Iterator[str]:
