@@ -36,6 +36,19 @@ def test_a_merged_axis_is_no_copy() -> None:
     np.testing.assert_allclose(y.numpy(), np.exp(a.reshape(40, -1)) @ a.reshape(-1, 40))
 
 
+def test_a_call_of_reshapes_is_known_the_second_time() -> None:
+    a = values()
+    x = it.asarray(a)
+    for n in range(3):
+        it.stats(reset=True)
+        y = x.reshape(-1) * 2 + x.reshape(-1)
+        ways = it.stats()["ways"]
+        assert n == 0 or (ways["recorded"], ways["recorded_again"]) == (0, 2)
+        np.testing.assert_array_equal(y.numpy(), a.reshape(-1) * 2 + a.reshape(-1))
+    x[0] = 1
+    np.testing.assert_array_equal((x.reshape(-1) * 2).numpy()[:3000], 2)
+
+
 def test_other_merged_axes_are_gathered() -> None:
     a = values()
     x = it.asarray(a)

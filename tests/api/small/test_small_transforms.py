@@ -71,6 +71,32 @@ def test_small_transforms_are_kernels_and_views_are_read() -> None:
     np.testing.assert_allclose(it.fft.fft(x.T).numpy(), np.fft.fft(x.numpy().T))
 
 
+@pytest.mark.parametrize("word", ["fft", "ifft", "rfft", "irfft", "fft2"])
+def test_medium_transforms_run_at_once_with_the_bits_of_plans(word: str) -> None:
+    rng = np.random.default_rng(2)
+    for shape, kind in (((700, 101), "c8"), ((3, 1, 30_011), "f4"), ((260, 256), "f8")):
+        x = (rng.standard_normal(shape) * 5).astype(kind)
+        if word == "rfft" and kind[0] == "c":
+            continue
+        given = it.asarray(x)
+        it.stats(reset=True)
+        made = name_of(it.fft, word)(given)
+        ways = it.stats()["ways"]
+        if config.small_elements:
+            assert ways["moved"] == 1 + (word == "fft2")
+            assert not ways["recorded"]
+        assert made.numpy().tobytes() == planned(f"fft.{word}", x).tobytes()
+        np.testing.assert_array_equal(given.numpy(), x)
+
+
+@pytest.mark.parametrize("n", [467, 934, 1868, 4096, 4098, 5003])
+def test_lines_of_any_number_of_points_have_the_bits_of_plans(n: int) -> None:
+    x = np.random.default_rng(3).standard_normal(n).astype("f4")
+    made = it.fft.rfft(it.asarray(x))
+    assert made.numpy().tobytes() == planned("fft.rfft", x).tobytes()
+    np.testing.assert_allclose(made.numpy(), np.fft.rfft(x), rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("kind", ["f4", "f8", "i8", "u1", "f2"])
 @pytest.mark.parametrize("shape", [(1,), (500,), (20, 30)])
 def test_histograms_are_those_of_plans(kind: str, shape: tuple[int, ...]) -> None:

@@ -82,6 +82,19 @@ def test_integers_are_counted_and_their_ends_found(
         assert ends.tolist() == [x.min(), x.max()]
 
 
+@pytest.mark.parametrize("n", [1, 2183, 100_000])
+def test_few_values_are_counted_into_many_counts(n: int) -> None:
+    rng = np.random.default_rng(n)
+    x, weights = rng.integers(0, 70_000, n), rng.normal(size=n).astype("f4")
+    given = it.asarray(x)
+    assert it.bincount(given, None, 80_000).tolist() == np.bincount(x, None, 80_000).tolist()
+    np.testing.assert_allclose(
+        it.bincount(given, it.asarray(weights), 80_000).numpy(), np.bincount(x, weights, 80_000)
+    )
+    with pytest.raises(ValueError, match="negative"):
+        it.bincount(it.asarray(x - 70_000), None, 80_000)
+
+
 @pytest.mark.skipif(native.compiler() is None, reason="lines are counted tile by tile")
 @pytest.mark.parametrize("compile_", ["auto", "never"])
 @pytest.mark.parametrize("workers", [1, 2, 5])

@@ -20,7 +20,7 @@ from infinitensor.api.eager.moved import is_medium, is_moved, move
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import READ_OFTEN
 from infinitensor.api.record.record import FEW_WAITING_CALLS, MANY_FINALISED, WRITE, wait
-from infinitensor.api.record.reshaped_alias import alias_on_device
+from infinitensor.api.record.reshaped_alias import alias_of_all
 from infinitensor.api.session import version
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.cell import Cell
@@ -264,7 +264,7 @@ class Quick:
                 if view is not None:
                     access = structure(view)
                     if access is None:
-                        shaped = alias_on_device(session, version, view)
+                        shaped = alias_of_all(session, version, view)
                         if shaped is None:
                             return None
                         version = shaped
@@ -345,7 +345,7 @@ def _in_c() -> None:
     if module is None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
-    shared = (structure, alias_on_device, changing_places.places, lane, generation, _NO_VIEWS)
+    shared = (structure, alias_of_all, changing_places.places, lane, generation, _NO_VIEWS)
     limits = (FEW_WAITING_CALLS, MANY_FINALISED, changing_places.MEDIUM, READ_OFTEN)
     slow = (Quick.call_again, Quick.run, fill, _views, _WRITE, locking)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])

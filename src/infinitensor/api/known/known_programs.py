@@ -18,7 +18,7 @@ from infinitensor.api.evaluate.evaluate import READ_OFTEN
 from infinitensor.api.known import known_calls
 from infinitensor.api.known.known_calls import Known
 from infinitensor.api.record.record import MANY_FINALISED, store_on_host, wait
-from infinitensor.api.record.reshaped_alias import alias_on_device, base_of
+from infinitensor.api.record.reshaped_alias import alias_of_all, base_of
 from infinitensor.api.session.session import current_session
 from infinitensor.api.session.version import Version, user_site
 from infinitensor.api.small.host_values import UNKNOWN, host_values
@@ -242,7 +242,7 @@ def _again(session: Session, found: Steps, given: Sequence[Version]) -> Any:
     """What a call gives that was made before; None where the function has to say."""
     values: list[Any] = [*given]
     for place, view in found.shaped:
-        shaped = alias_on_device(session, given[place], view)
+        shaped = alias_of_all(session, given[place], view)
         if shaped is None:
             return None
         values.append(shaped)

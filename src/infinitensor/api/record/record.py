@@ -12,7 +12,7 @@ from infinitensor.api.eager.changing_places import blank, keep, runs_at_once
 from infinitensor.api.eager.moved import is_moved
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import compute_if_read_often, evaluate_all, forget_done
-from infinitensor.api.record.reshaped_alias import alias, alias_on_device
+from infinitensor.api.record.reshaped_alias import alias, alias_of_all
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.cell import Ref
 from infinitensor.api.session.version import Node, Site, Version, user_site
@@ -139,7 +139,7 @@ def _readable(session: Session, ref: Ref) -> Ref:
         if ref.version.host is not None:
             shaped = alias(session, ref.version, host_view(ref))
         else:
-            shaped = alias_on_device(session, ref.version, view)
+            shaped = alias_of_all(session, ref.version, view)
         if shaped is not None:
             return Ref(shaped, None, ref.dtype)
     op = TABLE["_strided"]

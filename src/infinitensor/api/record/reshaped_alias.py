@@ -9,13 +9,11 @@ lives.
 from __future__ import annotations
 
 import weakref
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.session.version import Node, Version
 from infinitensor.config import config
 from infinitensor.interrupts import finalisers
-from infinitensor.ir.view import c_strides
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,13 +34,15 @@ def alias(session: Session, base: Version, values: np.ndarray) -> Version | None
     return made
 
 
-def alias_on_device(session: Session, base: Version, view: View) -> Version | None:
-    """The same of one tile on a device; None where the view is not all of it in its order."""
-    if base.table is None or base.host is not None or not config.small_elements:
+def alias_of_all(session: Session, base: Version, view: View) -> Version | None:
+    """The same of a view that is all of its base in its order, in another shape.
+
+    It is in host memory, or one tile on a device; None for any other.
+    """
+    if base.table is None or not config.small_elements or not view.is_reshape:
         return None
-    is_all = not view.part and view.offset == 0 and prod(view.shape) == prod(base.shape)
-    if not is_all or view.strides != c_strides(view.shape):
-        return None
+    if base.host is not None:
+        return alias(session, base, base.host.reshape(view.shape))
     table = base.table.reshaped(view.shape)
     if table is None:
         return None

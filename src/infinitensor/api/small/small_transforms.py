@@ -1,4 +1,4 @@
-"""Fourier transforms and histograms of small tensors at once, by the kernels of plans.
+"""Fourier transforms up to a medium size, and small histograms, at once by the kernels of plans.
 
 As programs over other ops they take several times as long to begin as to compute. What is not
 plain here is recorded.
@@ -7,21 +7,31 @@ plain here is recorded.
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from infinitensor.api.eager.moved import move
 from infinitensor.api.record.late import late
 from infinitensor.api.small.errstate import quietly
-from infinitensor.api.small.host_values import kernel_input, small_tensor, tensors
+from infinitensor.api.small.host_values import (
+    kernel_input,
+    own,
+    small_tensor,
+    tensors,
+    values_of,
+)
 from infinitensor.config import config
 from infinitensor.dtypes import bfloat16
+from infinitensor.ir.op import Spec
 from infinitensor.ops.reduce.histogram import MOST_KEPT_EDGES, bin_kernel, edges_of
 from infinitensor.ops.signal.fft import computed_in, transform_tile
 from infinitensor.ops.signal.fft_mkl import SINGLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from infinitensor.api.session.session import Session
 
 ALONG = {"fft": (-1,), "ifft": (-1,), "rfft": (-1,), "irfft": (-1,), "fft2": (-1, -2)}
 """Transforms, and the axes along which they go, in order."""
@@ -35,37 +45,81 @@ def _small_values(x: Any) -> Any:
     return values if values is not None and values.size <= config.small_elements else None
 
 
-def transform_now(word: str, args: Any, options: Any) -> Any:
-    """A transform of all of a small tensor's last axes, cut or padded to `args[1]` points.
+class Step(NamedTuple):
+    """One of the transforms of a call: along which axis, to how many points, and what it makes."""
 
-    None: record it.
-    """
+    word: str
+    axis: int
+    n: int
+    made: Spec
+
+
+@lru_cache(4096)
+def _steps(
+    word: str, shape: tuple[int, ...], dtype: np.dtype[Any], given: tuple[Any, ...]
+) -> tuple[Step, ...] | None:
+    """The transforms of a call, in order; None for what is not plain."""
     axes = ALONG[word]
-    if options or not 1 <= len(args) <= 3 - len(axes):
+    if dtype not in SINGLE or len(shape) < len(axes) or 0 in shape:
         return None
-    values = _small_values(args[0])
-    if values is None or values.dtype not in SINGLE or values.ndim < len(axes):
+    if word == "rfft" and dtype.kind == "c":
         return None
-    if not values.size or (word == "rfft" and values.dtype.kind == "c"):
-        return None
-    single = word if len(axes) == 1 else "fft"
+    single, steps = word if len(axes) == 1 else "fft", []
     for axis in axes:
-        n = args[1] if len(args) == 2 else values.shape[axis]
-        if len(args) == 1 and word == "irfft":
+        n = given[0] if given else shape[axis]
+        if not given and word == "irfft":
             n = 2 * (n - 1)
-        if type(n) is not int or n < 1 or n >= 2 * late.namespace.block(n):
+        if type(n) is not int or n < 1:
             return None
-        axis %= values.ndim
-        terms = n // 2 + 1 if word == "rfft" else n
-        shape = (*values.shape[:axis], terms, *values.shape[axis + 1 :])
-        out = np.empty(shape, computed_in(single, values.dtype)[1])
-        if out.size > config.small_elements:
-            return None
-        quietly(transform_tile, np, values, out, single, axis, n, "backward")
+        axis %= len(shape)
+        shape = (*shape[:axis], n // 2 + 1 if word == "rfft" else n, *shape[axis + 1 :])
+        dtype = computed_in(single, dtype)[1]
+        steps.append(Step(single, axis, n, Spec(shape, dtype)))
+    return tuple(steps)
+
+
+def transform_now(word: str, args: Any, options: Any) -> Any:
+    """A transform of all of a tensor's last axes, cut or padded to `args[1]` points.
+
+    None, record it: its values are not on the host, of more than a medium size, or not plain.
+    """
+    if options or not 1 <= len(args) <= 3 - len(ALONG[word]) or not config.small_elements:
+        return None
+    x = args[0]
+    if type(x) is not tensors[0] or (len(args) == 2 and type(args[1]) is not int):
+        return None
+    values = values_of(x)
+    if type(values) is not np.ndarray:
+        return None
+    steps = _steps(word, values.shape, values.dtype, args[1:])
+    if steps is None or any([step.n >= 2 * late.namespace.block(step.n) for step in steps]):
+        return None
+    session, limit = x._owner or x._cell.session, config.small_elements
+    if values.size > limit or max([step.made.n_elements for step in steps]) > limit:
+        return _transform_more(session, values, steps)
+    for step in steps:
+        out = np.empty(step.made.shape, step.made.dtype)
+        _transform(values, step, out)
         values = out
-    session = args[0]._owner or args[0]._cell.session
-    session.ways["kernel"] += len(axes)
-    return small_tensor(session, values)
+    session.ways["kernel"] += len(steps)
+    return own(session, values)
+
+
+def _transform_more(session: Session, values: np.ndarray, steps: tuple[Step, ...]) -> Any:
+    """The same in memory of the ledger; None where there is no room."""
+    version = None
+    for step in steps:
+        if version is not None:  # it lives until the next one is made
+            values = version.host
+        fill = partial(_transform, values, step)
+        version = move(session, step.made, "_fft_axis", fill)
+        if version is None:
+            return None
+    return late.fresh(session, version)
+
+
+def _transform(values: np.ndarray, step: Step, out: np.ndarray) -> None:
+    quietly(transform_tile, np, values, out, step.word, step.axis, step.n, "backward")
 
 
 @lru_cache(16, typed=True)

@@ -150,9 +150,24 @@ static int64_t count_all(Counting *all, int64_t n_threads) {
 }
 
 #if !IS_FLOAT
+/* The same of values that are not many more than counts, by one thread: no other table is filled, none looked through. */
+static int64_t count_few(const T *x, int64_t n, int64_t n_counts, int64_t *counts, int64_t *ends) {
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t v = (int64_t)x[i];
+        least = v < least ? v : least;
+        most = v > most ? v : most;
+        if ((uint64_t)v < (uint64_t)n_counts) counts[v]++;
+    }
+    ends[0] = least;
+    ends[1] = most;
+    return 1;
+}
+
 /* Adds to counts[v] for each v in 0 .. n_counts - 1; others are left out. The smallest and the largest value of all go
    into `ends`; those of counted values follow from the counts, which costs less than comparing. */
 int64_t count_values(const T *x, int64_t n, int64_t n_counts, int64_t n_threads, int64_t *counts, int64_t *ends) {
+    if (n_counts > MOST_TABLED && n < 4 * n_counts) return count_few(x, n, n_counts, counts, ends);
     Counting all = {.x = x, .n = n, .n_counts = n_counts, .counts = counts};
     const int64_t is_done = count_all(&all, n_threads);
     for (int64_t v = 0; v < n_counts; v++)

@@ -185,6 +185,7 @@ def _lines_kernel(xp: Any, x: Any, out: Any, block: int, n_threads: int) -> None
 @op(
     "mapped",
     kernel=_lines_kernel,
+    moves=True,
     scratch_bytes=lambda ins, outs, params: (
         8 * ins[0].dtype.itemsize * prod(ins[0].shape[:-1]) * (params["block"] + 8)
     ),

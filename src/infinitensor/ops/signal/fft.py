@@ -56,9 +56,15 @@ def _read_as(word: str, dtype: Any) -> Any:
     return to_torch(computed_in(word, np.dtype(str(dtype).removeprefix("torch.")))[0])
 
 
-SHORT_LINE = 1 << 14
-"""Points of one line that NumPy transforms in less time than torch, and 0.3 ms at most: nobody
-waits until the file with MKL is loaded for it."""
+SHORT_LINE, SHORT_ROUGH_LINE = 1 << 12, 1 << 9
+"""Points of one line that NumPy transforms in less time than torch, and 0.1 ms at most: nobody
+waits until the file with MKL is loaded for it. Where the number has a large prime factor NumPy
+makes a convolution of it, in ten times that time."""
+
+
+@lru_cache(maxsize=1024)
+def _is_short(n: int) -> bool:
+    return n <= SHORT_ROUGH_LINE or (n <= SHORT_LINE and _is_smooth(n))
 
 
 def transform_tile(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> None:
@@ -68,7 +74,7 @@ def transform_tile(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm
     if xp is np:
         reads, gives = computed_in(word, x.dtype)
         is_for_numpy = x.size == x.shape[axis] and out.dtype == gives not in HALVES
-        is_short = is_for_numpy and max(n, x.size) <= SHORT_LINE
+        is_short = is_for_numpy and x.size <= SHORT_LINE and _is_short(n)
         if not is_short and transform_lines(x.astype(reads, copy=False), out, word, axis, n, norm):
             return
         if is_for_numpy:

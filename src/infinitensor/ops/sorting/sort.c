@@ -185,7 +185,8 @@ int64_t argsort_lines(const T *x, int64_t n_lines, int64_t n, T *values, int64_t
 /* Each element's key above its place in the line, as one number, so that whoever sorts numbers finds the stable order.
    Keys count from the least of a line; where they are still too long their last bits are lost: `is_exact` says of which
    lines they are not. */
-int64_t pack_lines(const T *x, int64_t n_lines, int64_t n, uint64_t *packed, uint8_t *is_exact) {
+int64_t pack_lines(const T *x, int64_t n_lines, int64_t n, int64_t *packed, uint8_t *is_exact) {
+    const uint64_t least = (uint64_t)1 << 63;
     int place_bits = 0;
     while ((int64_t)1 << place_bits < n) place_bits++;
     for (int64_t line = 0; line < n_lines; line++, x += n, packed += n) {
@@ -199,7 +200,7 @@ int64_t pack_lines(const T *x, int64_t n_lines, int64_t n, uint64_t *packed, uin
         while ((uint64_t)(high - low) >> lost >> (63 - place_bits) >> 1) lost++;
         is_exact[line] = lost == 0;
         for (int64_t i = 0; i < n; i++)
-            packed[i] = (uint64_t)(U)(stable_key_of(x[i]) - low) >> lost << place_bits | (uint64_t)i;
+            packed[i] = (int64_t)(((uint64_t)(U)(stable_key_of(x[i]) - low) >> lost << place_bits | (uint64_t)i) ^ least);
     }
     return 0;
 }

@@ -83,6 +83,9 @@ def sort_into(xp: Any, x: Any, out: Any, axis: int) -> None:
         if not (sort_short_lines(x, out, axis) or sort_with_cupy(x, out, axis)):
             out[...] = torch_sort(x, axis)
         return
+    if x.shape[axis] < 2:
+        out[...] = x
+        return
     if _is_short(x, axis) and _sort_short(x, out, axis):
         return
     if _has_vectors(x.dtype) and sorted_lines.sort(x, axis, out, _threads_for(x)):
@@ -113,13 +116,16 @@ def _threads_for(x: Array) -> int:
 
 MOST_EXCHANGED = 32
 """Elements of a line up to which a network sorts it, many at a time; as in `sort.c`."""
+MOST_BESIDE_VECTORS = 12
+"""The same of lines that NumPy would sort by vectors where they are: it begins anew with each."""
 
 
 def _is_short(x: Array, axis: int) -> bool:
     """Whether a network sorts lines along an axis: short ones, but where NumPy sorts by vectors
-    only those that it would have to copy, along another axis than the last."""
+    more of those that it would have to copy, along another axis than the last."""
     is_across = prod(x.shape[axis + 1 :]) > 1
-    return 1 < x.shape[axis] <= MOST_EXCHANGED and (is_across or not _has_vectors(x.dtype))
+    is_slow = is_across or not _has_vectors(x.dtype)
+    return 1 < x.shape[axis] <= (MOST_EXCHANGED if is_slow else MOST_BESIDE_VECTORS)
 
 
 def _sort_short(x: Array, out: Array, axis: int) -> bool:
@@ -221,15 +227,22 @@ def order_by_numbers(lines: Array, values: Array | None, order: Array, first: in
     pack, unpack = (loop("sort", name, lines.dtype) for name in ("pack_lines", "unpack_lines"))
     if pack is None or unpack is None or not lines.size:
         return False
+    if n == 1:
+        order[...] = first
+        if values is not None:
+            values[...] = lines
+        return True
     n_lines = lines.size // n
     numbers, is_exact = order.view(_NUMBER), np.empty(n_lines, np.uint8)
     pack(lines, n_lines, n, numbers, is_exact)
-    if not sorted_lines.sort(numbers, numbers.ndim - 1, numbers, _threads_for(numbers)):
+    axis = numbers.ndim - 1
+    is_done = _is_short(numbers, axis) and _sort_short(numbers, numbers, axis)
+    if not (is_done or sorted_lines.sort(numbers, axis, numbers, _threads_for(numbers))):
         numbers.sort(axis=-1)
     return bool(unpack(lines, n_lines, n, is_exact, values, order, first))
 
 
-_NUMBER = np.dtype("u8")
+_NUMBER = np.dtype("i8")
 
 
 def has_quick_order() -> bool:
