@@ -334,11 +334,11 @@ def test_short_rows_added_up_have_the_bits_of_their_steps(
             it.config.compile, it.config.small_elements = how, 0
             with it.init("cpu"), np.errstate(all="ignore"):
                 x = it.asarray(values).astype(dtype)
-                turned = it.asarray(np.swapaxes(values, 0, -1).copy()).astype(dtype)
+                transposed = it.asarray(np.swapaxes(values, 0, -1).copy()).astype(dtype)
                 found.append(
                     [
                         OVER_ROWS[name](it, seen).numpy().astype("f8")
-                        for seen in (x, x[..., ::-1, :], it.swapaxes(turned, 0, -1))
+                        for seen in (x, x[..., ::-1, :], it.swapaxes(transposed, 0, -1))
                     ]
                 )
         for by_steps, generated in zip(*found, strict=True):
