@@ -196,6 +196,41 @@ def test_numbers_of_key_and_place_give_the_stable_order(dtype: str, n: int) -> N
         np.testing.assert_array_equal(sorted_order(np, across.T, 0), wanted.T)
 
 
+@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u8", "u2"])
+def test_a_long_line_has_the_same_bits_whoever_sorts_it(dtype: str, workers: int) -> None:
+    rng = np.random.default_rng(workers)
+    x = (rng.normal(size=(1 << 18) + 5) * 1000).astype("i8").astype(dtype)
+    if dtype[0] == "f":
+        x[::7] = rng.choice([0.0, -0.0, np.nan, np.inf, -np.inf], len(x[::7]))
+    made = []
+    for n in (1, workers, 9):
+        with strict("cpu", 0, workers=n):
+            given_ = it.asarray(x)
+            found = it.sort(given_)
+            is_shared = n == workers and x.itemsize > 2
+            if is_shared and native.compiler() is not None:
+                assert "_sort_line" in found.explain()
+            made.append(found.numpy())
+            np.testing.assert_array_equal(it.sort(given_[::-1]).numpy(), made[-1])
+    np.testing.assert_array_equal(made[0], np.sort(x))
+    assert made[0].tobytes() == made[1].tobytes() == made[2].tobytes()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 12, 13, 32, 33])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u8", "u1"])
+def test_many_short_rows_and_columns_are_ordered_at_once(dtype: str, n: int) -> None:
+    x = np.random.default_rng(n).integers(0, 20, (300, n)).astype(dtype)
+    if dtype[0] == "f":
+        x[x == 3] = np.nan
+        x[x == 4] = -0.0
+    for seen, axis in ((x, 1), (np.ascontiguousarray(x.T), 0), (x[:, ::-1], 1), (x[::2], -1)):
+        made = it.argsort(it.asarray(seen), axis=axis)
+        np.testing.assert_array_equal(made.numpy(), np.argsort(seen, axis, kind="stable"))
+        made = it.sort(it.asarray(seen), axis=axis)
+        np.testing.assert_array_equal(made.numpy(), np.sort(seen, axis))
+
+
 @pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
 def test_lines_of_keys_that_are_alike_but_for_their_last_bits_are_ordered_otherwise() -> None:
     x = np.array([-1.0] + [1.0 + k * 2.0**-52 for k in range(5000, 0, -1)])

@@ -13,6 +13,8 @@ import numpy as np
 
 from infinitensor.api.eager.moved import move
 from infinitensor.api.record.late import late
+from infinitensor.api.record.record import host_view
+from infinitensor.api.session.cell import Ref
 from infinitensor.api.small.errstate import quietly
 from infinitensor.api.small.host_values import (
     kernel_input,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from infinitensor.api.session.session import Session
+    from infinitensor.api.session.version import Version
 
 ALONG = {"fft": (-1,), "ifft": (-1,), "rfft": (-1,), "irfft": (-1,), "fft2": (-1, -2)}
 """Transforms, and the axes along which they go, in order."""
@@ -107,15 +110,15 @@ def transform_now(word: str, args: Any, options: Any) -> Any:
 
 def _transform_more(session: Session, values: np.ndarray, steps: tuple[Step, ...]) -> Any:
     """The same in memory of the ledger; None where there is no room."""
-    version = None
+    made: list[Version] = []
     for step in steps:
-        if version is not None:  # it lives until the next one is made
-            values = version.host
         fill = partial(_transform, values, step)
         version = move(session, step.made, "_fft_axis", fill)
         if version is None:
             return None
-    return late.fresh(session, version)
+        made[:] = [version]  # the one before lives until here
+        values = host_view(Ref(version, None, step.made.dtype))
+    return late.fresh(session, made[0])
 
 
 def _transform(values: np.ndarray, step: Step, out: np.ndarray) -> None:

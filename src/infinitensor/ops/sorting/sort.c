@@ -339,6 +339,25 @@ INLINE void load_piece(const Pieces *p, int64_t r, Buffer to, int indexed) {
 MERGE_PIECES(merge_values, 0)
 MERGE_PIECES(merge_indexed, 1)
 
+/* Two sorted runs into `out`, likewise from both ends, without keys in memory. */
+static void merge_pair(const T *x, int64_t n_x, const T *y, int64_t n_y, T *out) {
+    int64_t a = 0, a_end = n_x - 1, b = 0, b_end = n_y - 1, head = 0, tail = n_x + n_y - 1;
+    while (a <= a_end && b <= b_end) {
+        const int64_t m = a_end - a < b_end - b ? a_end - a + 1 : b_end - b + 1;
+        for (int64_t i = 0; i < m; i++) {
+            const U left = key_of(x[a]), right = key_of(y[b]), left_end = key_of(x[a_end]), right_end = key_of(y[b_end]);
+            const int second = right < left, early = left_end > right_end;
+            out[head++] = value_of(second ? right : left);
+            b += second;
+            a += !second;
+            out[tail--] = value_of(early ? left_end : right_end);
+            a_end -= early;
+            b_end -= !early;
+        }
+    }
+    for (const T *rest = a <= a_end ? x + a : y + b; head <= tail; rest++) out[head++] = value_of(key_of(*rest));
+}
+
 /* The elements with ranks lo..hi of a line of sorted runs. `spare`: hi - lo keys; `places`: 5 numbers a run. */
 int64_t merge_runs(const T *line, int64_t n, int64_t run, int64_t lo, int64_t hi, T *out, U *spare, int64_t *places) {
     int64_t k = (n + run - 1) / run, *start = places, *stop = places + k, *at = places + 2 * k;
@@ -346,10 +365,38 @@ int64_t merge_runs(const T *line, int64_t n, int64_t run, int64_t lo, int64_t hi
     split_runs(line, n, run, hi, stop, at, at + k, 0);
     at[0] = 0;
     for (int64_t r = 0; r < k; r++) at[r + 1] = at[r] + stop[r] - start[r];
+    if (k == 2) {
+        merge_pair(line + start[0], at[1], line + run + start[1], at[2] - at[1], out);
+        return 0;
+    }
     Pieces pieces = {line, 0, run, start, at};
     U *keys = (U *)out;
     merge_values(&pieces, 0, k, (Buffer){keys, 0}, (Buffer){spare, 0});
     for (int64_t i = 0; i < hi - lo; i++) out[i] = value_of(keys[i]);
+    return 0;
+}
+
+typedef struct {
+    const T *line;
+    T *out;
+    U *spare;
+    int64_t *places, n, run, step, next;
+} Merged;
+
+static void take_ranks(void *given) {
+    Merged *all = given;
+    for (int64_t at; (at = __atomic_fetch_add(&all->next, all->step, __ATOMIC_RELAXED)) < all->n;) {
+        const int64_t end = at + all->step < all->n ? at + all->step : all->n, k = (all->n + all->run - 1) / all->run;
+        int64_t *places = all->places + at / all->step * 5 * k;
+        merge_runs(all->line, all->n, all->run, at, end, all->out + at, all->spare + at, places);
+    }
+}
+
+/* Merges all of a line of sorted runs, so many ranks in a thread. `spare`: n keys; `places`: 5 numbers a run and thread. */
+int64_t merge_shared(const T *line, int64_t n, int64_t run, T *out, U *spare, int64_t *places, int64_t n_threads) {
+    Merged all = {line, out, spare, places, n, run, (n - 1) / n_threads + 1, 0};
+    if (n_threads > 1) share(take_ranks, &all, n_threads);
+    else take_ranks(&all);
     return 0;
 }
 

@@ -1,7 +1,8 @@
 """Sorting.
 
 An axis of less than two blocks is sorted by one kernel. A longer one is sorted in runs of a block,
-and each piece of the result is then merged from the parts of the runs that belong to its ranks.
+and each piece of the result is then merged from the parts of the runs that belong to its ranks; a
+line by few threads as one task, in a run for each (`_sort_line`).
 On CPUs both are loops in C (`sort.c`), or NumPy's sort where there is no compiler; where NumPy
 sorts by vectors it sorts the runs (`sorted_lines.c`), and for their order numbers of a key and a
 place. Short lines are sorted by a network, many at a time.
@@ -125,7 +126,7 @@ def _is_short(x: Array, axis: int) -> bool:
     more of those that it would have to copy, along another axis than the last."""
     is_across = prod(x.shape[axis + 1 :]) > 1
     is_slow = is_across or not _has_vectors(x.dtype)
-    return 1 < x.shape[axis] <= (MOST_EXCHANGED if is_slow else MOST_BESIDE_VECTORS)
+    return bool(1 < x.shape[axis] <= (MOST_EXCHANGED if is_slow else MOST_BESIDE_VECTORS))
 
 
 def _sort_short(x: Array, out: Array, axis: int) -> bool:
@@ -170,7 +171,8 @@ def _order_zeros(x: Array, axis: int) -> None:
     lines = np.moveaxis(x, axis, -1)
     for one in np.ndindex(lines.shape[:-1]):
         line = lines[one]
-        zeros = line[slice(*(np.searchsorted(line, 0, side) for side in ("left", "right")))]
+        zero = line.dtype.type(0)  # for one of another dtype the line would be copied
+        zeros = line[slice(*(np.searchsorted(line, zero, side) for side in ("left", "right")))]
         n_negative = np.count_nonzero(np.signbit(zeros))
         zeros[:n_negative], zeros[n_negative:] = -0.0, 0.0
 
@@ -307,6 +309,78 @@ def _sort_axis(x: Spec, axis: int) -> Call:
 def _argsort_axis(x: Spec, axis: int) -> Call:
     """The stable order along an axis that is not cut."""
     return call(_line_form(x, axis), Spec(x.shape, int64), axis=axis)
+
+
+MOST_SHARED_RUNS = 4
+"""Threads that sort a line as one task: each a run, which are merged once or twice. Where there are
+more, blocks are sorted and merged."""
+
+
+def _line_kernel(xp: Any, x: Any, out: Any, n_threads: int) -> None:
+    is_plain = xp is np and x.size and out.flags.c_contiguous
+    merge = loop("sort", "merge_shared", x.dtype) if is_plain else None
+    if merge is None:
+        sort_into(xp, x, out, 0)
+        if xp is np:
+            _order_zeros(out, 0)
+        return
+    runs = np.empty_like(out)
+    run = _sort_parts(np.ascontiguousarray(x), runs, n_threads)
+    n_runs = -(-x.size // run)
+    spare = np.empty(x.size if n_runs > 2 else 0, out.dtype)
+    merge(runs, x.size, run, out, spare, np.empty(5 * n_runs * n_threads, np.int64), n_threads)
+
+
+MOST_BY_DIGITS = 1 << 17
+"""Elements of a part that is sorted by radix: it stays in cache."""
+
+
+def _sort_parts(x: Array, runs: Array, n_threads: int) -> int:
+    """Sort a line in parts of as many elements as it answers, with -0.0 before 0.0."""
+    n = int(x.size)
+    run = -(-n // n_threads)
+    if _has_vectors(x.dtype) and sorted_lines.sort(x, 0, runs, n_threads, run):
+        for lo in range(0, n, run):
+            _order_zeros(runs[lo : lo + run], 0)
+        return run
+    sort_lines = loop("sort", "sort_lines", x.dtype)
+    assert sort_lines is not None  # it is in the same file
+    run = min(max(n // n_threads, 1), MOST_BY_DIGITS)
+    n_lines = n // run
+    left = n - n_lines * run
+    sort_lines(x, n_lines, run, runs, np.empty(run * n_threads, x.dtype), n_threads)
+    if left:
+        ends = x[-left:].copy(), runs[-left:]
+        sort_lines(ends[0], 1, left, ends[1], np.empty(left, x.dtype), 1)
+    return run
+
+
+@op(
+    "mapped",
+    kernel=_line_kernel,
+    moves=True,
+    scratch_bytes=lambda ins, outs, params: 4 * ins[0].n_bytes + 4096,
+    cost=20.0,
+    cases=lambda rng: [
+        ((x, n_threads), {})
+        for n_threads in (2, 3)
+        for x in (rng.normal(size=50), rng.integers(-9, 9, 33), rng.normal(size=2).astype("f4"))
+    ],
+    oracle=lambda x, n_threads: np.sort(x),
+    same="equal",
+    wide=True,
+)
+def _sort_line(x: Spec, n_threads: int) -> Call:
+    """A line sorted as one task, by threads that share it."""
+    return call(_line_form(x, 0), Spec(x.shape, x.dtype), n_threads=n_threads)
+
+
+def _hands_for(xp: Any, a: Any) -> int:
+    """Threads that sort a line as one task, or 0."""
+    if len(a.shape) != 1 or a.dtype.kind not in "iuf" or a.dtype.itemsize < 4:
+        return 0
+    n_hands = int(xp.n_hands(4 * a.shape[0] * a.dtype.itemsize))
+    return n_hands if 1 < n_hands <= MOST_SHARED_RUNS else 0
 
 
 # --- runs -------------------------------------------------------------------------------------
@@ -652,6 +726,8 @@ def sort(
         result = sort_long(xp, a)
     elif n < 2 * run:
         result = xp._sort_axis(a, axis)
+    elif n_hands := _hands_for(xp, a):
+        result = xp._sort_line(a, n_hands)
     elif axis != len(a.shape) - 1:
         result = _with_axis_last(xp, xp.sort, a, axis)
     else:

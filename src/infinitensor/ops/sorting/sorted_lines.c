@@ -22,6 +22,7 @@ typedef struct {
     const char *x;
     char *out;
     int64_t size, n, inner; /* bytes of an element; elements of a line; neighbours of an element in other lines */
+    int64_t n_all;          /* elements of all lines: where there are no neighbours the last may be shorter */
     int64_t together;       /* of these so many are one unit */
     int64_t n_units, step, next;
     int64_t has_failed;     /* for want of memory, in any thread */
@@ -36,15 +37,16 @@ static void transpose(int64_t size, char *to, int64_t to_step, const char *from,
 
 static void fail(Work *work) { __atomic_store_n(&work->has_failed, 1, __ATOMIC_RELAXED); }
 
-static void sort_line(Work *work, char *line) {
-    if (work->sort(line, work->n, work->array) < 0) fail(work);
+static void sort_line(Work *work, char *line, int64_t n) {
+    if (work->sort(line, n, work->array) < 0) fail(work);
 }
 
 static void sort_units(Work *work, int64_t from, int64_t to, char *lines) {
     const int64_t size = work->size, n = work->n, line = n * size, row = work->inner * size, pitch = line + LINE_BYTES;
     if (work->inner == 1) {
-        if (work->x != work->out) memcpy(work->out + from * line, work->x + from * line, (to - from) * line);
-        for (int64_t k = from; k < to; k++) sort_line(work, work->out + k * line);
+        const int64_t end = to * n < work->n_all ? to * n : work->n_all;
+        if (work->x != work->out) memcpy(work->out + from * line, work->x + from * line, (end - from * n) * size);
+        for (int64_t k = from; k < to; k++) sort_line(work, work->out + k * line, n < end - k * n ? n : end - k * n);
         return;
     }
     const int64_t n_parts = (work->inner - 1) / work->together + 1;
@@ -52,7 +54,7 @@ static void sort_units(Work *work, int64_t from, int64_t to, char *lines) {
         const int64_t first = unit % n_parts * work->together, left = work->inner - first;
         const int64_t m = left < work->together ? left : work->together, at = unit / n_parts * n * row + first * size;
         transpose(size, lines, pitch, work->x + at, row, n, m);
-        for (int64_t k = 0; k < m; k++) sort_line(work, lines + k * pitch);
+        for (int64_t k = 0; k < m; k++) sort_line(work, lines + k * pitch, n);
         transpose(size, work->out + at, row, lines, pitch, m, n);
     }
 }
@@ -73,11 +75,13 @@ static int is_plain(PyObject *x) {
     return (PyTypeNum_ISINTEGER(type) || PyTypeNum_ISFLOAT(type)) && PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISBEHAVED_RO(array);
 }
 
-/* sort(x, axis, out, n_threads): whether `out`, which may be x, was filled. */
+/* sort(x, axis, out, n_threads[, run]): whether `out`, which may be x, was filled. With a run, of a line: each part of so
+   many elements was sorted, and what is left over. */
 static PyObject *sort(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n_given) {
-    if (n_given != 4 || !is_plain(given[0]) || !is_plain(given[2])) Py_RETURN_FALSE;
+    if (n_given < 4 || n_given > 5 || !is_plain(given[0]) || !is_plain(given[2])) Py_RETURN_FALSE;
     PyArrayObject *x = (PyArrayObject *)given[0], *out = (PyArrayObject *)given[2];
     const int64_t axis = PyLong_AsLongLong(given[1]), wanted = PyLong_AsLongLong(given[3]);
+    const int64_t run = n_given == 5 ? PyLong_AsLongLong(given[4]) : 0;
     if (PyErr_Occurred()) return NULL;
     if (!PyArray_SAMESHAPE(x, out) || PyArray_TYPE(x) != PyArray_TYPE(out) || !PyArray_ISWRITEABLE(out)) Py_RETURN_FALSE;
     if (axis < 0 || axis >= PyArray_NDIM(x) || !PyArray_SIZE(x)) Py_RETURN_FALSE;
@@ -89,11 +93,14 @@ static PyObject *sort(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ss
         .size = PyArray_ITEMSIZE(x),
         .n = PyArray_DIM(x, axis),
         .inner = 1,
+        .n_all = PyArray_SIZE(x),
     };
     if (!work.sort || work.size > 8) Py_RETURN_FALSE;
+    if (run && (run < 0 || work.n != work.n_all)) Py_RETURN_FALSE;
+    if (run) work.n = run;
     for (int k = axis + 1; k < PyArray_NDIM(x); k++) work.inner *= PyArray_DIM(x, k);
     work.together = work.inner == 1 ? 1 : LINE_BYTES / work.size;
-    const int64_t outer = PyArray_SIZE(x) / work.n / work.inner;
+    const int64_t outer = ((work.n_all - 1) / work.n + 1) / work.inner;
     work.n_units = outer * ((work.inner - 1) / work.together + 1);
     int64_t most = wanted < work.n_units ? wanted : work.n_units;
     if (most > MOST_THREADS) most = MOST_THREADS;

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def sort(x: np.ndarray, axis: int, out: np.ndarray, n_threads: int) -> bool:
+def sort(x: np.ndarray, axis: int, out: np.ndarray, n_threads: int, run: int = 0) -> bool:
     """Whether the lines of x along an axis were sorted into `out`, which may be x.
+
+    Or, with a run, each part of so many elements of the one line.
 
     Not without the C file, and not of arrays that are not in C order, not of one dtype or not of
     integers and floats of up to eight bytes.
