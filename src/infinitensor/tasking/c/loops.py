@@ -540,7 +540,7 @@ class Source:
             made = [f"found{j}"] if fold.half else [f"({name} *)q[{o}]{begun}" for o in outs]
             yield f"  {across_name(fold)}_across_{name}({', '.join([*rows, *made])});"
         yield "}"
-        yield from (f"narrow_{stored}(found{j}, {there}, m);" for j, there in found)
+        yield from (f"write_line_{stored}(found{j}, {there}, m);" for j, there in found)
         if self.has_halves:
             yield "}"
 
