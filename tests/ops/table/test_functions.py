@@ -11,7 +11,7 @@ import pytest
 import infinitensor as it
 from infinitensor.dtypes import bfloat16
 from infinitensor.ops.table.functions import as_generated, has_functions, with_our_loops
-from infinitensor.ops.table.words import EAGER, WORDS, Block
+from infinitensor.ops.table.words import EAGER, OF_HALVES, WORDS, Block
 
 FUNCTIONS = sorted(name for name, word in WORDS.items() if isinstance(word.c.get("f"), Block))
 ONE = [name for name in FUNCTIONS if WORDS[name].n_args == 1]
@@ -95,6 +95,33 @@ def test_float16_rounds_to_even_and_into_subnormal_numbers() -> None:
     pairs = (2.0 ** rng.uniform(-24, 15, (2, 100_000))).astype(np.float16)
     expected = apply("hypot", *pairs.astype(np.float32)).astype(np.float16)
     assert same(apply("hypot", *pairs), expected)
+
+
+ARITHMETIC = sorted(name for name, each in OF_HALVES.items() if each is not EAGER["cpu"][name])
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+@pytest.mark.parametrize("dtype", [np.dtype("float16"), bfloat16])
+def test_arithmetic_of_halves_has_numpys_bits(name: str, dtype: Any) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    given = [x, np.random.default_rng(5).permutation(x)][: WORDS[name].n_args]
+    word, numpys = OF_HALVES[name], EAGER["cpu"][name]
+    assert isinstance(word, np.ufunc)
+    with np.errstate(all="ignore"):
+        expected = numpys(*given)
+        assert same(word(*given), expected)
+        assert same(word(*given, out=np.empty_like(expected)), expected)
+        assert same(word(*(v[::-3] for v in given)), expected[::-3])
+        assert same(word(*(v[:5] for v in given)), expected[:5])
+        assert word(*(v[:0] for v in given)).dtype == expected.dtype
+
+
+def test_words_of_halves_leave_other_dtypes_to_numpy() -> None:
+    assert {"add", "multiply", "divide", "less"} <= set(ARITHMETIC)
+    add = OF_HALVES["add"]
+    x = np.linspace(-3, 3, 101)
+    for dtype in ("float32", "float64", "int64", "complex64"):
+        np.testing.assert_array_equal(add(x.astype(dtype), x.astype(dtype)), (x.astype(dtype) * 2))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int64", "bool", "complex64", "complex128"])

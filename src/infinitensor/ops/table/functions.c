@@ -298,8 +298,25 @@ static PyUFuncGenericFunction loop_of(const Function *f, const char *types, int 
     }
 }
 
-/* A ufunc lives as long as the process, and so do its tables. */
-static PyObject *copied(PyUFuncObject *old, const Function *function) {
+/* What a ufunc is of halves, if it is arithmetic or a comparison. */
+static const HalfWord *half_word_of(const PyUFuncObject *ufunc) {
+    for (size_t i = 0; i < sizeof half_words / sizeof *half_words; i++) {
+        const HalfWord *word = half_words + i;
+        if (word->n_args == ufunc->nin && ufunc->nout == 1 && !strcmp(word->name, ufunc->name)) return word;
+    }
+    return NULL;
+}
+
+/* The same for a word of halves. */
+static PyUFuncGenericFunction half_loop_of(const HalfWord *word, const char *types, int n_args) {
+    for (int k = 0; k < n_args; k++)
+        if (types[k] != NPY_HALF) return NULL;
+    return types[n_args] == (word->is_truth ? NPY_BOOL : NPY_HALF) ? word_f16 : NULL;
+}
+
+/* New: a ufunc with the loops of a function, or of a word of halves, in place of those of its dtypes. It lives as long as the
+   process, and so do its tables. */
+static PyObject *copied(PyUFuncObject *old, const Function *function, const HalfWord *word) {
     const size_t n = (size_t)old->ntypes, width = (size_t)old->nargs;
     PyUFuncGenericFunction *loops = malloc(n * sizeof *loops);
     void **data = malloc(n * sizeof *data);
@@ -307,9 +324,10 @@ static PyObject *copied(PyUFuncObject *old, const Function *function) {
     if (!loops || !data || !types) return free(loops), free(data), free(types), PyErr_NoMemory();
     memcpy(types, old->types, n * width);
     for (size_t i = 0; i < n; i++) {
-        PyUFuncGenericFunction ours = loop_of(function, types + i * width, old->nin);
+        const char *of = types + i * width;
+        PyUFuncGenericFunction ours = function ? loop_of(function, of, old->nin) : half_loop_of(word, of, old->nin);
         loops[i] = ours ? ours : old->functions[i];
-        data[i] = ours ? (void *)function : old->data ? old->data[i] : NULL;
+        data[i] = ours ? function ? (void *)function : (void *)word : old->data ? old->data[i] : NULL;
     }
     return PyUFunc_FromFuncAndData(
         loops, data, types, old->ntypes, old->nin, 1, PyUFunc_None, old->name, old->doc, 0
@@ -326,15 +344,6 @@ static int has_float32(const PyUFuncObject *old) {
 /* Copies that were made, and of which functions. */
 static struct { const PyUFuncObject *ufunc; const Function *function; } copies[N_FUNCTIONS];
 static size_t n_copies;
-
-/* What a ufunc is of halves, if it is arithmetic or a comparison. */
-static const HalfWord *half_word_of(const PyUFuncObject *ufunc) {
-    for (size_t i = 0; i < sizeof half_words / sizeof *half_words; i++) {
-        const HalfWord *word = half_words + i;
-        if (word->n_args == ufunc->nin && ufunc->nout == 1 && !strcmp(word->name, ufunc->name)) return word;
-    }
-    return NULL;
-}
 
 /* By size, one without a sign first; of quotients NumPy takes the short ones several at a time. */
 static const struct { int size, has_sign; PyUFuncGenericFunction remainder, quotient; } divisions[] = {
@@ -416,7 +425,7 @@ static PyObject *like(PyObject *module, PyObject *args) {
     for (size_t i = 0; i < N_FUNCTIONS; i++) {
         const Function *function = functions + i;
         if (strcmp(function->name, name) || function->n_args != old->nin || old->nout != 1) continue;
-        PyObject *made = copied(old, function);
+        PyObject *made = copied(old, function, NULL);
         const int types[3] = {number, number, number};
         const HalfWord *word = function->f32 ? NULL : half_word_of(old); /* NumPy's ufunc has one of ml_dtypes */
         PyUFuncGenericFunction of_bfloat16 = word ? word_b16 : function->f32 && has_float32(old) ? loop_b16 : NULL;
@@ -432,7 +441,23 @@ static PyObject *like(PyObject *module, PyObject *args) {
     return PyErr_Format(PyExc_ValueError, "no function over blocks %s", name);
 }
 
+/* with_halves(ufunc, number): a copy whose loops of float16, and of the dtype of this number, are ours; of what is not
+   arithmetic of halves the ufunc itself. */
+static PyObject *with_halves(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyUFuncObject *old;
+    int number;
+    if (!PyArg_ParseTuple(args, "O!i", &PyUFunc_Type, &old, &number)) return NULL;
+    const HalfWord *word = half_word_of(old);
+    if (!word) return Py_NewRef((PyObject *)old);
+    PyObject *made = copied(old, NULL, word);
+    int types[3] = {number, number, number};
+    if (word->is_truth) types[old->nin] = NPY_BOOL;
+    if (made && PyUFunc_RegisterLoopForType((PyUFuncObject *)made, number, word_b16, types, (void *)word) < 0) Py_CLEAR(made);
+    return made;
+}
+
 static PyMethodDef methods[] = {
+    {"with_halves", with_halves, METH_VARARGS, "A copy of a ufunc with our loops of halves."},
     {"like", like, METH_VARARGS, "A copy of a ufunc with the loops of generated code."},
     {"own_loops", own_loops, METH_NOARGS, "The address of the function that finds our loops."},
     {"half_casts", half_casts, METH_NOARGS, "The addresses of what makes floats of halves, and back."},

@@ -53,6 +53,21 @@ def as_generated(ufunc: np.ufunc, block: str) -> np.ufunc:
     return _made[ufunc]
 
 
+def with_half_loops(ufunc: np.ufunc) -> np.ufunc:
+    """NumPy's ufunc with our loops for float16 and bfloat16, of which NumPy takes one by one.
+
+    The bits are NumPy's; what is no arithmetic of halves is the ufunc itself.
+
+    >>> import numpy as np
+    >>> half = np.float16([1, 2])
+    >>> with_half_loops(np.add)(half, half).tolist()
+    [2.0, 4.0]
+    >>> with_half_loops(np.left_shift) is np.left_shift
+    True
+    """
+    return ufunc if _in_c is None else _in_c.with_halves(ufunc, bfloat16.num)
+
+
 def with_our_loops(ufunc: np.ufunc) -> np.ufunc:
     """What NumPy's ufunc is on CPUs, in every call.
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.config import config
-from infinitensor.dtypes import to_torch
+from infinitensor.dtypes import HALVES, to_torch
 from infinitensor.events import between_steps, lane
 from infinitensor.ir.mesh import Target
 from infinitensor.lazy_torch import torch
 from infinitensor.ops.table.scalar import Arg, Term, evaluate, n_inner
-from infinitensor.ops.table.words import EAGER, WORDS
+from infinitensor.ops.table.words import EAGER, OF_HALVES, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -123,6 +123,8 @@ def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
                 word(*args, out=out)
 
         return run_torch
+    if any(dtype in HALVES for dtype in call.loop):
+        words = OF_HALVES
     if _is_plain(tree):
         word = words[tree.word]
 

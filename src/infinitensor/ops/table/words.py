@@ -20,7 +20,7 @@ import numpy as np
 
 from infinitensor.dtypes import result_type
 from infinitensor.ops.table import torch_words as on_torch
-from infinitensor.ops.table.functions import as_generated
+from infinitensor.ops.table.functions import as_generated, with_half_loops
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -762,3 +762,8 @@ EAGER: dict[str, dict[str, Eager]] = {
     "cuda": {name: each.torch for name, each in WORDS.items()},
 }
 """The functions of each word, by kind of device."""
+OF_HALVES: dict[str, Eager] = {
+    name: with_half_loops(each) if isinstance(each, np.ufunc) else each
+    for name, each in EAGER["cpu"].items()
+}
+"""Those of a CPU for halves."""
