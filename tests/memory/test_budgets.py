@@ -246,12 +246,12 @@ def test_where_scratch_of_two_tasks_does_not_fit_one_runs_at_a_time(
     n_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two factors in one piece, which may run side by side, in memory for one and its scratch."""
-    n = 512
+    n = 600  # smaller ones are NumPy's, with more scratch
     root = np.random.default_rng(0).normal(size=(n, n))
     a = root @ root.T / n + np.eye(n)
     monkeypatch.setattr(it.config, "workers", n_workers)
     found = {}
-    for memory in (14 * MIB, 64 * MIB):
+    for memory in (19 * MIB, 88 * MIB):
         room: dict[str, Any] = {"disk": "64MiB", "spill_dir": str(tmp_path)}
         with it.init("cpu", memory=memory, **room) as session:
             x = it.asarray(a)

@@ -222,6 +222,7 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         "round": [(x, 2), (x.T, 0), (x.astype(np.float32), -1), (values("int64"), -1), (y, 1)],
         "_topk_largest": [(x, 10), (x.astype(np.float32), 250), (values("uint8"), 3)],
         "_ensured": [(x, x < 9, "ValueError", ""), (x, np.ones(1, bool), "ValueError", "")],
+        "_sort_line": [(x.reshape(-1), 2), (values("int64").reshape(-1), 3)],
         "_count": [(values("int64").reshape(-1), 9), (values("int64").reshape(-1), 100_000)],
         "_count_and_ends": [(values("int64").reshape(-1), 9)],
         "_rank_counts": [

@@ -123,7 +123,8 @@ def test_a_call_at_a_place_of_changing_shapes_runs_without_a_plan(name: str) -> 
     for n in range(LARGE, LARGE + 6):
         found.append(taken(partial(lambda n: it.compute(call(x, n)), n)))
     assert set(found[0]) == {"recorded", "unplanned"}
-    assert set(found[-1]) == {"changing_shapes"}
+    assert "changing_shapes" in found[-1]
+    assert set(found[-1]) <= {"changing_shapes", "moved"}
 
 
 def test_a_call_that_is_repeated_is_recorded_without_its_rule() -> None:

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 LONG_PROGRAM = 256
 """Different calls from which planning a program takes so long that its user waits for it."""
-ELEMENTS_OF_A_CALL = 1 << 18
-"""What is computed in the time that it takes to plan one call, if no other is like it."""
+LITTLE_CALLS = 16
+"""Different calls that `UNPLANNED_ELEMENTS` are for; of more, each may have as many again."""
 POINTS_OF_AN_ELEMENT = 16
 """Multiplications of a product that take as long as an element of other calls."""
 
@@ -81,7 +81,7 @@ def is_short_work(bound: Bound) -> bool:
     if not runs_unplanned(session):
         return False
     room = session.engine.available_bytes(0)
-    most = max(UNPLANNED_ELEMENTS, ELEMENTS_OF_A_CALL * n_different(nodes))
+    most = UNPLANNED_ELEMENTS * max(n_different(nodes), LITTLE_CALLS) // LITTLE_CALLS
     return (
         sum(map(_work_of, nodes)) <= most
         and sum(spec.n_bytes for spec in bound.numbered.specs) < room

@@ -374,6 +374,7 @@ def _definite(rng: Any) -> list[Any]:
     cases=_definite,
     oracle=lambda a, upper=False: np.linalg.cholesky(a, upper=upper),
     scratch_bytes=partial(matrix_scratch, most=MOST_NUMPYS_CHOLESKY),
+    scratches={"cuda": matrix_scratch},
 )
 def _cholesky_block(a: Spec, upper: bool = False) -> Call:
     """The Cholesky factors of matrices that are not cut; the axes in front of them are."""
