@@ -324,6 +324,30 @@ def test_stacks_and_einsums_in_c_have_the_bits_of_those_in_python(dtype: Any) ->
 
 
 @needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_small_products_have_the_same_bits_while_others_keep_the_library_to_one_core(
+    dtype: str,
+) -> None:
+    rng = np.random.default_rng(7)
+    s, m, v = (rng.standard_normal(n).astype(dtype) for n in ((9, 1, 70), (70, 60), (1, 70)))
+
+    def played() -> list[np.ndarray]:
+        x, y, z = map(it.asarray, (s, m, v))
+        return [made.numpy() for made in (x @ y, z @ y, y[:60].T @ z[:, :60].T)]
+
+    ours = blas.find_library()
+    with it.init("cpu"):
+        alone = played()
+        ours.enter()
+        try:
+            beside = played()
+        finally:
+            ours.leave()
+    for x, y in zip(alone, beside, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@needs_library
 def test_a_program_of_products_in_c_leaves_the_threads_of_torch_as_they_were() -> None:
     import torch
 

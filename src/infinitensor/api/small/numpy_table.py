@@ -81,7 +81,7 @@ def dot_fits(a: Any, b: Any) -> bool:
 ONE_CORE = 1 << 18
 """Multiplications of a product of matrices up to which NumPy's library keeps to one core."""
 LEAST_OF_OURS = 1 << 12
-"""Multiplications of floats from which ours takes less time than NumPy's, as in `small_calls.c`."""
+"""Multiplications of floats from which they are ours, as in `small_calls.c`."""
 ONE_CORE_DOT = 10_000
 """Of two vectors, up to which NumPy's library keeps to one core."""
 
@@ -95,9 +95,9 @@ def product(a: Any, b: Any) -> Any:
     are_halves = a.dtype == b.dtype == float16
     if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]:
         shape = (a.shape[0], b.shape[1])
-        are_floats = a.dtype == b.dtype and a.dtype.char in "fd"
+        are_ours = a.dtype == b.dtype and a.dtype.char in ("fdFD" if 1 in shape else "fd")
         n = shape[0] * shape[1] * a.shape[1]
-        if are_halves or n > ONE_CORE or (are_floats and n >= LEAST_OF_OURS):
+        if are_halves or n > ONE_CORE or (are_ours and n >= LEAST_OF_OURS):
             out = np.empty(shape, a.dtype)
             if blas.multiply(a, b, out):
                 return out

@@ -144,10 +144,12 @@ static int is_little_stack(PyArrayObject *x, PyArrayObject *y, npy_intp limit) {
 }
 
 enum { LEAST_OF_OURS = 1 << 12 };
-/* Whether our library takes less time for floats than NumPy's, which packs what is narrow. */
+/* Whether our library multiplies them: NumPy's packs what is narrow, and has several cores multiply one vector of complex
+   numbers, whose bits then depend on how many are free. */
 static int is_for_ours(PyArrayObject *x, PyArrayObject *y) {
     const int n = PyArray_NDIM(x), m = PyArray_NDIM(y), type = PyArray_DESCR(x)->type_num;
-    if (n < 2 || m < 2 || (type != NPY_FLOAT && type != NPY_DOUBLE) || !PyArray_DIM(y, m - 2)) return 0;
+    if (n < 2 || m < 2 || code_of(type) < 0 || !PyArray_DIM(y, m - 2)) return 0;
+    if (PyTypeNum_ISCOMPLEX(type) && PyArray_DIM(x, n - 2) > 1 && PyArray_DIM(y, m - 1) > 1) return 0;
     return PyArray_SIZE(x) * (PyArray_SIZE(y) / PyArray_DIM(y, m - 2)) >= LEAST_OF_OURS;
 }
 
