@@ -390,6 +390,42 @@ def test_sessions_in_several_threads_share_them_and_leave_none(n_workers: int) -
     assert child.run(SCRIPT, limit_s=120.0, **own) == {"wrong": [], "left": 0}
 
 
+CORES_SCRIPT = """
+from infinitensor.api.eager import numpy_loops
+it.config.workers = 3
+with it.init("cpu"):
+    x = np.ones(1 << 20)
+    main, cores = threading.get_native_id(), sorted(os.sched_getaffinity(0))
+
+    def masks():
+        own = {int(t): os.sched_getaffinity(int(t)) for t in os.listdir("/proc/self/task")}
+        return [sorted(mask) for t, mask in own.items() if t not in others]
+
+    others = {int(t) for t in os.listdir("/proc/self/task")}
+    seen = []
+    for core in cores[:2]:
+        os.sched_setaffinity(main, {core} if seen else cores)
+        for _ in range(20):
+            numpy_loops.compute(np.sqrt, x)
+        os.sched_setaffinity(main, {core})
+        time.sleep(0.01)
+        for _ in range(60):
+            numpy_loops.compute(np.sqrt, x)
+        seen.append(masks())
+reply(seen=seen, cores=cores)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="one core, or threads that cannot be placed",
+)
+def test_threads_may_run_on_every_core_but_that_of_who_has_work() -> None:
+    found = child.run(CORES_SCRIPT, limit_s=120.0)
+    cores = found["cores"]
+    assert found["seen"] == [[[c for c in cores if c != core]] * 2 for core in cores[:2]]
+
+
 def test_without_a_compiler_nothing_is_shared_and_the_reason_is_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,9 +6,14 @@
    begun and then has to give its core to another process is waited for: who has parts of little work keeps them while
    that happens. Nothing here touches Python. */
 
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #include "threads.h"
 
 enum { N_OFFERS = 16, AWAKE_NS = 100000, MOST_AWAKE_NS = 1000000, TAKEN_NS = 100000, WAKES = 4, LOOKS = 128, WOKEN_EACH = 2 };
@@ -36,9 +41,11 @@ static __thread int64_t own_number; /* of a thread of ours, from 1; others have 
 static int64_t n_threads, n_kept; /* with the lock; so many may stay */
 static pthread_mutex_t lock;
 static pthread_cond_t wake, out;
+static void forget_places(void);
 
 /* At the beginning, and in the child of a fork, which has no threads. */
 static void forget(void) {
+    forget_places();
     for (int k = 0; k < N_OFFERS; k++) offers[k].gate = -CLOSED, offers[k].is_used = 0;
     n_asleep = n_waiting = n_threads = n_kept = n_to_wake = n_open = own_number = 0;
     pthread_mutex_init(&lock, 0);
@@ -50,6 +57,53 @@ static __attribute__((constructor)) void begin(void) {
     forget();
     pthread_atfork(0, 0, forget);
 }
+
+/* --- cores ------------------------------------------------------------------------------------ */
+
+#ifdef __linux__
+/* A thread that is woken may be put on the core of who wakes it, where it waits until that has done all of the work: some
+   schedulers fill a core before they use another. So threads may run on every core but that of the last who had work. */
+enum { MOST_PLACED = 256, PLACED_NS = 1000000 };
+static pid_t placed[MOST_PLACED]; /* threads, with the lock; 0: none */
+static cpu_set_t allowed;         /* cores of who started the first of them */
+static int64_t avoided = -1, placed_at;
+
+static void enter_places(void) {
+    if (own_number <= MOST_PLACED) placed[own_number - 1] = (pid_t)syscall(SYS_gettid);
+    STORE(avoided, -1);
+}
+
+static void leave_places(void) {
+    if (own_number <= MOST_PLACED) placed[own_number - 1] = 0;
+}
+
+static void forget_places(void) {
+    for (int k = 0; k < MOST_PLACED; k++) placed[k] = 0;
+}
+
+static void look_at_cores(void) {
+    if (sched_getaffinity(0, sizeof allowed, &allowed)) CPU_ZERO(&allowed);
+}
+
+/* The caller has work; it is none of these threads. */
+static void leave_core_alone(void) {
+    const int core = sched_getcpu();
+    if (core < 0 || core == LOAD(avoided) || now_ns() < LOAD(placed_at) + PLACED_NS || pthread_mutex_trylock(&lock)) return;
+    cpu_set_t others = allowed;
+    CPU_CLR(core, &others);
+    for (int k = 0; CPU_COUNT(&others) && k < MOST_PLACED; k++)
+        if (placed[k]) sched_setaffinity(placed[k], sizeof others, &others);
+    STORE(avoided, core);
+    STORE(placed_at, now_ns());
+    pthread_mutex_unlock(&lock);
+}
+#else
+static void enter_places(void) {}
+static void leave_places(void) {}
+static void forget_places(void) {}
+static void look_at_cores(void) {}
+static void leave_core_alone(void) {}
+#endif
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
@@ -85,7 +139,7 @@ static int sleep_until_offered(int64_t seen) {
     while (LOAD(n_made) == seen && LOAD(n_threads) <= LOAD(n_kept)) pthread_cond_wait(&wake, &lock);
     ADD(n_asleep, -1);
     const int may_stay = LOAD(n_threads) <= LOAD(n_kept);
-    if (!may_stay) ADD(n_threads, -1);
+    if (!may_stay) ADD(n_threads, -1), leave_places();
     pthread_mutex_unlock(&lock);
     wake_some();
     if (LOAD(n_made) != seen) STORE(wake_ns, LOAD(wake_ns) + (now_ns() - LOAD(called_at) - LOAD(wake_ns)) / 8);
@@ -94,6 +148,9 @@ static int sleep_until_offered(int64_t seen) {
 
 static void *serve(void *given) {
     own_number = (intptr_t)given;
+    pthread_mutex_lock(&lock);
+    enter_places();
+    pthread_mutex_unlock(&lock);
     int64_t seen, busy_until;
     do {
         busy_until = now_ns();
@@ -128,6 +185,7 @@ static void start(int64_t n) {
     sigfillset(&all);
     pthread_mutex_lock(&lock);
     if (n_kept < n) STORE(n_kept, n);
+    if (!n_threads) look_at_cores();
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (pthread_t thread; n_threads < n; ADD(n_threads, 1)) {
         if (pthread_create(&thread, 0, serve, (void *)(intptr_t)(n_threads + 1))) break;
@@ -172,6 +230,7 @@ static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t is
     ADD(made->gate, CLOSED);
     ADD(n_made, 1);
     if (LOAD(n_threads) < n || LOAD(n_kept) < n) start(n);
+    if (!own_number) leave_core_alone();
     const int64_t asleep = LOAD(n_asleep), missing = n - (LOAD(n_threads) - asleep);
     if (asleep && missing > 0) {
         STORE(called_at, now_ns());
