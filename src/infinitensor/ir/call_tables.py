@@ -18,7 +18,7 @@ ALONE, BY_ROWS, BY_LINES, BY_ITSELF = range(4)
 """Along what threads may share a call: nothing, its first outer axis, its lines; or it shares
 its work itself, and is given their number for `n_rows`."""
 
-MOST_CALL_ARRAYS, MOST_CALL_WORDS = 64, 256
+MOST_CALL_ARRAYS, MOST_CALL_WORDS = 64, 4096
 """Arrays, and words of scalars, of one call (`c_program.c`)."""
 N_FORM, N_TIMES = 12, 5
 """Numbers of a `Form` in `c_program.c`, and of the `Times` in `threads.h`."""

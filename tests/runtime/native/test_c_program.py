@@ -363,6 +363,24 @@ def test_scalars_are_handed_over_in_every_kind() -> None:
         assert it.stats()["tasks_in_c"] > 0
 
 
+@pytest.mark.parametrize("turns", [3, 400])
+def test_loops_of_many_turns_hand_over_a_number_for_each(turns: int) -> None:
+    factors = np.random.default_rng(4).random(turns) + 0.5
+
+    def program(x: Any) -> Any:
+        for factor in factors.tolist():
+            x = x * factor - 0.25
+        return x
+
+    values = np.arange(300.0)
+    with strict("cpu", 100, compile="always"):
+        x = it.asarray(values)
+        np.testing.assert_array_equal(program(x).numpy(), program(values))
+        it.stats(reset=True)
+        np.testing.assert_array_equal(program(x).numpy(), program(values))
+        assert it.stats()["tasks"] == it.stats()["tasks_in_c"] > 0
+
+
 def test_rows_of_one_kind_are_found_even_where_their_sums_agree() -> None:
     weights = np.random.default_rng(0).integers(1, 1 << 62, 2) | 1
     alike = np.asarray([[0, 0], [weights[1], -weights[0]], [0, 0]])

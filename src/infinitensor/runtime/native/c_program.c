@@ -13,7 +13,7 @@ typedef void (*Withdraw)(void *);                           /* wait until they a
 typedef int64_t (*Help)(void);                              /* do what is offered */
 typedef int64_t (*Number)(void);                            /* of this thread */
 
-enum { MOST_ARRAYS = 64, MOST_WORDS = 256, MOST_AXES = 64, WINDOW = 4, SPIN_NS = 20000, MOST_WAIT_NS = 1000000 };
+enum { MOST_ARRAYS = 64, MOST_WORDS = 4096, MOST_AXES = 64, WINDOW = 4, SPIN_NS = 20000, MOST_WAIT_NS = 1000000 };
 enum { BY_ROWS = 1, BY_LINES = 2, BY_ITSELF = 3 };
 enum { LEAST_ELEMENTS = 4096, LINE_ELEMENTS = 1024, SHORT_LINE = 16, PIECES_EACH = 2, LOOKS = 64 };
 
