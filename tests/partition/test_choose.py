@@ -19,7 +19,7 @@ from infinitensor.ir.layout import HOST
 from infinitensor.ir.mesh import preset
 from infinitensor.ir.region import grid_shape
 from infinitensor.partition import canonical_layout
-from infinitensor.partition.choose import blocks, cut_around
+from infinitensor.partition.choose import LEAST_SHARED, blocks, cut_around
 
 
 @given(st.integers(0, 500), st.integers(1, 9))
@@ -215,3 +215,38 @@ def test_many_rows_that_become_one_are_cut() -> None:
         groups = prepared(session, it.max(it.ones((65, 1000)), axis=0)).plan.groups
     (cuts,) = [group.cuts for group in groups if group.space.contracted]
     assert len(cuts[0]) > 2
+
+
+@pytest.mark.parametrize("workers", [1, 2, 16])
+@pytest.mark.parametrize("shape", [(1000, 100), (30, 2100), (131_072, 1), (1, 90_000), (40, 50)])
+def test_rows_of_much_work_are_shared_by_workers_and_no_sum_is_cut_for_it(
+    shape: tuple[int, int], workers: int
+) -> None:
+    def program(x: Any, xp: Any = it) -> Any:
+        shifted = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
+        return shifted / xp.sum(shifted, axis=-1, keepdims=True)
+
+    values = np.random.default_rng(3).standard_normal(shape)
+    made = []
+    for n in (1, workers):
+        with strict("cpu", 0, workers=n) as session:
+            x = it.asarray(values)
+            it.compute(x)
+            result = program(x)
+            (*_, group) = prepared(session, result).plan.groups
+            made.append(result.numpy())
+            n_pieces = prod(grid_shape(group.cuts))
+            assert n_pieces <= 4 * n
+            assert (n_pieces > 1) == (n > 1 and prod(shape) > LEAST_SHARED)
+    np.testing.assert_array_equal(*made)
+    np.testing.assert_allclose(made[0], program(values, np), 1e-12)
+
+
+def test_a_sum_of_everything_is_cut_where_it_rounds_however_much_work_it_is() -> None:
+    with strict("cpu", 0, workers=16) as session:
+        x = it.asarray(np.ones(100_000))
+        it.compute(x)
+        (group,) = prepared(session, it.sum(it.exp(it.sin(x)))).plan.groups
+        assert prod(grid_shape(group.cuts)) == 1
+        (group,) = prepared(session, it.max(it.exp(it.sin(x)))).plan.groups
+        assert prod(grid_shape(group.cuts)) > 4

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ir.layout import Layout, single
+from infinitensor.ir.op import n_points
 from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
 from infinitensor.ir.space import Space, points, space_like, space_of
+from infinitensor.ops.table.work import work_of
 from infinitensor.partition.contraction_cuts import cut_contraction, cut_product
 from infinitensor.partition.operand_cuts import Bounds, Reads, base_axis, common_borders
 from infinitensor.partition.pair_cuts import Y, cut_pairs, cut_streamed_pairs, in_lanes
@@ -31,7 +33,7 @@ from infinitensor.partition.tile_shape import (
 )
 
 if TYPE_CHECKING:
-    from infinitensor.ir.graph import Analysed, Node
+    from infinitensor.ir.graph import Analysed, Graph, Node
     from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.op import Labels
     from infinitensor.ir.region import Box, Cuts
@@ -45,6 +47,8 @@ MOST_CROSSED = 8
 cut."""
 FEW_REDUCED = 64
 """Elements that become one, up to which no tile has only some of them."""
+LEAST_SHARED = 1 << 12
+"""Elements of a tile at least that is one of several for the work that they are."""
 LEAF_BY_LEAF = 1 << 23
 """Elements up to which a task sums one leaf, by one call in C, where leaves cut what is summed."""
 
@@ -64,8 +68,9 @@ def choose(
     `sweeps`: whether groups over the same rows may be cut alike (`sweeps.py`).
     """
     room_bytes = room_bytes or mesh.devices[0].memory_bytes
-    bounds = Bounds(mesh, tile_elements, part_elements, room_bytes)
     graph = analysed.graph
+    work = _work_of_rows(graph, mesh)
+    bounds = Bounds(mesh, tile_elements, part_elements, room_bytes, work)
     roots = analysed.roots
     layouts = {leaf.value: leaf.layout for leaf in graph.leaves}
     leaving = leaving_values(analysed)
@@ -301,6 +306,7 @@ def plan_group(space: Space, reads: Reads, bounds: Bounds, part: Box | None) -> 
             return GroupPlan(space, streamed, in_lanes(streamed, mesh), chained=Y)
         cuts = cut_pairs(space, bound, mesh, tile_elements, wanted_pieces(mesh))
     else:
+        bound = _shared_bound(space, reads, bounds, bound)
         cuts, leaves = cut_mapped(space, reads, bound, LEAF_ELEMENTS[mesh.kind])
         if mesh.is_one_memory and not (tile_elements or reads.is_streamed):
             cuts = uncrossed(space, cuts, bound)
@@ -319,6 +325,37 @@ def _group_bound(space: Space, reads: Reads, bounds: Bounds) -> int:
         elif op.kind == "reduction" or op.grain is not None:
             bound = _reduced_bound(space, bound, bounds.mesh, n_points * grain)
     return max(bound // grain, 1)
+
+
+def _shared_bound(space: Space, reads: Reads, bounds: Bounds, bound: int) -> int:
+    """The bound of a group, less where its program is so much work that more workers pay.
+
+    Not where a reduction that rounds would be cut otherwise along what it adds up: that shows in
+    its bits.
+    """
+    mesh, n = bounds.mesh, points(space)
+    n_pieces = min(bounds.work // LEAF_ELEMENTS[mesh.kind], wanted_pieces(mesh))
+    if bounds.tile_elements or reads.is_streamed or n_pieces < 2:
+        return bound
+    less = max(2 * floor_power(max(n // n_pieces - 1, 1)), LEAST_SHARED)
+    if less >= bound:
+        return bound
+    combine = space.last.op.combine
+    if combine is not None and not combine.exact:
+        before, after = (canonical_steps(space, reads.by_size, b) for b in (bound, less))
+        if any(before[label] != after[label] for label in space.contracted):
+            return bound
+    return less
+
+
+def _work_of_rows(graph: Graph, mesh: Mesh) -> int:
+    """The work of a program with reductions, of which each is a task's; 0 of others: a task of
+    elementwise calls is shared by threads, and so is a product."""
+    is_shared = mesh.kind != "cuda" and mesh.n_devices * mesh.workers > 1
+    if not is_shared or not any(node.op.kind == "reduction" for node in graph.nodes):
+        return 0
+    mapped = (node for node in graph.nodes if node.op.kind in ("elementwise", "reduction"))
+    return sum(n_points(node.op, node.call) * work_of(node) for node in mapped)
 
 
 def cut_mapped(

@@ -38,12 +38,14 @@ class Reads(NamedTuple):
 
 class Bounds(NamedTuple):
     """What groups are cut for: a mesh, the elements of tiles (0: as the mesh has them), those that
-    products read of one matrix at a time (0: all), and the bytes that pairs may take."""
+    products read of one matrix at a time (0: all), the bytes that pairs may take, and the work of a
+    program whose tasks are not shared by threads (0: they are), in elements."""
 
     mesh: Mesh
     tile_elements: int = 0
     part_elements: int = 0
     room_bytes: int = 0
+    work: int = 0
 
 
 def common_borders(

@@ -211,7 +211,7 @@ def test_rows_have_the_same_bits_before_they_are_compiled_and_after(
     dtype: Any, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps go on while compilers work: the second run has what the first had."""
-    it.config.compile = "auto"
+    it.config.compile, it.config.workers = "auto", 1  # of more each has a part of the rows
     x = np.random.default_rng(13).standard_normal(shape).astype(dtype)
     for program in (softmax, log_softmax, centred, standard, by_length):
         with it.init("cpu"), monkeypatch.context() as patched:

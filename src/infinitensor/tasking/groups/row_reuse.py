@@ -12,6 +12,7 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from infinitensor.ops.table.work import work_of
 from infinitensor.tasking.groups.row_blocks import (
     Due,
     Member,
@@ -20,7 +21,7 @@ from infinitensor.tasking.groups.row_blocks import (
     leaving_values,
 )
 from infinitensor.tasking.groups.row_programs import row_kernel
-from infinitensor.tasking.kernels.choose_kernel import has_same_bits, is_worth_compiling, work_of
+from infinitensor.tasking.kernels.choose_kernel import has_same_bits, is_worth_compiling
 from infinitensor.tasking.kernels.fused_reduction import reduced_axes
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from infinitensor.config import config
 from infinitensor.dtypes import HALVES, to_torch
 from infinitensor.events import lane
-from infinitensor.ir.op import At, Op, n_points
+from infinitensor.ir.op import At, n_points
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend import blas
@@ -25,6 +25,7 @@ from infinitensor.ops.forms.fold_order import (
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, namespace
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.work import calls_blocks, work_of
 from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Input, Unsupported
 from infinitensor.tasking.c.group_step import Step, input_of
 from infinitensor.tasking.c.numba_kernels import jitted_kernel
@@ -63,9 +64,6 @@ if TYPE_CHECKING:
 COMPILED_ELEMENTS = 1 << 23
 """Elements times work of their steps from which a group is worth a tenth of a second of compiling.
 """
-COMPLEX_WORK, FUNCTION_WORK = 4, 8
-"""The cost of a step as sums of as many reals: one of complex numbers, or an exponential or the
-like (twice that of complex numbers)."""
 HALF_WORK = 8
 """By how much steps of halves take longer, which NumPy converts."""
 SHORT_WORK = 2
@@ -248,17 +246,6 @@ def is_worth_compiling(plan: GroupPlan, work: int, n_alike: int = 0) -> bool:
     return n_elements * max(work, 1) * times >= COMPILED_ELEMENTS
 
 
-def work_of(node: Node) -> int:
-    """The cost of a node for each element, as sums of two reals."""
-    op, loop = node.op, node.call.loop
-    if op.kind != "elementwise":
-        return 1
-    is_complex = any(dtype.kind == "c" for dtype in loop)
-    if not (_calls_blocks(op, "f") or (is_complex and _calls_blocks(op, "c"))):
-        return COMPLEX_WORK if is_complex else 1
-    return FUNCTION_WORK * 2 if is_complex else FUNCTION_WORK
-
-
 def work_by_steps(nodes: Iterable[Node]) -> int:
     """The cost of nodes for each element while they run step by step."""
     return sum(work_of(node) * (HALF_WORK if _has_halves(node) else 1) for node in nodes)
@@ -266,11 +253,6 @@ def work_by_steps(nodes: Iterable[Node]) -> int:
 
 def _has_halves(node: Node) -> bool:
     return any(x in HALVES for x in (*node.call.loop, *(spec.dtype for spec in node.call.outs)))
-
-
-def _calls_blocks(op: Op, kind: str) -> bool:
-    """Whether generated C calls functions over blocks for this kind of dtype."""
-    return any(WORDS[word].calls_block(kind) for word in op.expression.words())
 
 
 def may_become_worth(steps: list[Step], last: Node, target: Target) -> bool:
@@ -403,7 +385,7 @@ def _is_exact_node(node: Node, tools: Tools) -> bool:
         return False
     if tools.has_functions and tools.has_compiler:
         return True
-    return not is_complex and not _calls_blocks(op, "f")
+    return not is_complex and not calls_blocks(op, "f")
 
 
 def _goes_one_by_one(node: Node) -> bool:
