@@ -224,6 +224,46 @@ def test_reductions_after_steps_are_called_by_c() -> None:
         assert 0 < n_tasks == it.stats()["tasks_in_c"] - before["tasks_in_c"]
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("name", ["mean", "var", "std"])
+def test_one_mean_after_steps_is_ended_by_c_too(name: str, axis: int | None, dtype: str) -> None:
+    values = A.astype(dtype)
+
+    def program(x: Any, xp: Any = it) -> Any:
+        return getattr(xp, name)(xp.tanh(x) * 2, axis=axis)
+
+    with strict("cpu", 0, compile="always"):
+        x = it.asarray(values)
+        for _ in range(20):  # few tasks are bound once they are repeated
+            it.stats(reset=True)
+            made = program(x).numpy()
+        counts = it.stats()
+    with strict("cpu", 0, compile="never"):
+        np.testing.assert_array_equal(made, program(it.asarray(values)).numpy())
+    assert counts["tasks"] == counts["tasks_in_c"] > 0
+    np.testing.assert_allclose(made, program(values, np), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u1"])
+@pytest.mark.parametrize("n_columns", [1, 2, 3, 4, 7, 15])
+def test_columns_that_are_lined_up_together_have_the_bits_of_one_by_one(
+    n_columns: int, dtype: str
+) -> None:
+    rng = np.random.default_rng(n_columns)
+    values = (rng.standard_normal((2500, n_columns)) * 50).astype(dtype)
+    for given in (values, values[::-1], values[::2], np.asfortranarray(values)):
+        made = []
+        for compiles in ("always", "never"):
+            with strict("cpu", 0, compile=compiles):
+                x = it.asarray(given)
+                results = x.sum(axis=0), x.max(axis=0), it.var(x, axis=0), (x * 2).min(axis=0)
+                made.append([result.numpy() for result in results])
+        for ours, steps in zip(*made, strict=True):
+            np.testing.assert_array_equal(ours, steps)
+        np.testing.assert_array_equal(made[0][1], given.max(axis=0))
+
+
 def test_nobody_waits_for_the_compiler_of_a_large_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked for; until it has it, the loops that steps have make the same bits."""
     begun: list[str] = []

@@ -21,14 +21,15 @@ __attribute__((unused)) static int64_t n_seen(int64_t row, int64_t n_outer, cons
 }
 
 /* Where neighbours in memory are neighbours of different rows, as of a transposed table, so many
-   rows are lined up together, if the parts of them fill no more than a block: `lined` of the row
-   with number `nth` does it for those behind it. */
+   rows are lined up together, if the parts of them fill no more than LINED elements: `lined` of the
+   row with number `nth` does it for those behind it. Two or three are lined up as fast one by one. */
 #define ROWS_TOGETHER 16
+#define APART 16 /* elements between them: rows a power of two apart would be in the same places of a cache */
 __attribute__((unused)) static int is_across(int64_t size, int64_t outer, int64_t step,
                                              int64_t length, int64_t chunk) {
   const int64_t together = length < ROWS_TOGETHER ? length : ROWS_TOGETHER;
-  return (outer == size || outer == -size) && step != size && step != 0 && length > 1 &&
-         together * chunk <= BLOCK;
+  return (outer == size || outer == -size) && step != size && step != 0 && length > 3 &&
+         together * (chunk < BLOCK ? chunk : BLOCK) <= LINED - ROWS_TOGETHER * APART;
 }
 
 /* m elements from `begun` on: in place if they are side by side, else lined up in a block, four
@@ -44,6 +45,8 @@ __attribute__((unused)) static int is_across(int64_t size, int64_t outer, int64_
       for (const T *x = (const T *)row; i < m; ++i) block[i] = x[-i];                         \
     } else if (step == 2 * sizeof(T)) {                                                       \
       for (const T *x = (const T *)row; i < m; ++i) block[i] = x[2 * i];                      \
+    } else if (step == 3 * sizeof(T)) {                                                       \
+      for (const T *x = (const T *)row; i < m; ++i) block[i] = x[3 * i];                      \
     }                                                                                         \
     for (; i + 4 <= m; i += 4, row += 4 * step) {                          \
       const T a = *(const T *)row, b = *(const T *)(row + step);                              \
@@ -56,15 +59,15 @@ __attribute__((unused)) static int is_across(int64_t size, int64_t outer, int64_
   __attribute__((unused, noinline)) static const T *across_##T(                               \
       T *block, const char *row, int64_t step, int64_t outer, int64_t begun, int64_t m,       \
       int64_t nth, int64_t left) {                                                            \
-    T *own = block + nth % ROWS_TOGETHER * m;                                                 \
+    T *own = block + nth % ROWS_TOGETHER * (m + APART);                                       \
     if (nth % ROWS_TOGETHER) return own;                                                      \
     const int64_t rows = left < ROWS_TOGETHER ? left : ROWS_TOGETHER;                         \
-    const int64_t last = outer < 0 ? rows - 1 : 0, pitch = m * (int64_t)sizeof(T);            \
+    const int64_t last = outer < 0 ? rows - 1 : 0, pitch = (m + APART) * (int64_t)sizeof(T);  \
     row += begun * step;                                                                      \
-    if (!transposed(sizeof(T), (char *)(block + last * m), outer < 0 ? -pitch : pitch,        \
+    if (!transposed(sizeof(T), (char *)(block + last * (m + APART)), outer < 0 ? -pitch : pitch,        \
                     row + last * outer, step, m, rows))                                       \
       for (int64_t r = 0; r < rows; ++r)                                                      \
-        lined_##T(block + r * m, row + r * outer, step, 0, m);                                \
+        lined_##T(block + r * (m + APART), row + r * outer, step, 0, m);                      \
     return own;                                                                               \
   }                                                                                           \
   __attribute__((unused)) static void put_##T(const T *block, char *row, int64_t step,        \

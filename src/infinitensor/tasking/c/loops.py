@@ -60,6 +60,8 @@ width. And what converts float16: of so many at once there is one register, and 
 have just stored is waited for."""
 MOST_KEPT = 16
 """Rows at most that are reduced part by part, in turns."""
+MOST_LINED = 2
+"""Operands of which blocks of so many rows are lined up at once."""
 
 _HALVES = re.compile(r"\b(read|rounded|written)_b?float16\(")
 
@@ -426,6 +428,13 @@ class Source:
                 kinds |= {f"r{j}": stored_type(fold.written), f"r{j}m": c_type(fold.dtype)}
         return kinds
 
+    @property
+    def n_lined(self) -> int:
+        """Elements of an operand that are lined up at once: blocks of as many lines as are reduced
+        in turns, where few operands have them on the stack."""
+        has_turns = any(fold.along for fold in self.folds) and len(self.moving) <= MOST_LINED
+        return C_BLOCK_ELEMENTS * (MOST_KEPT if has_turns else 1)
+
     def fold_value(self, j: int, fold: Fold) -> str:
         """The name of what is reduced: a value, or an operand as it is."""
         dtype = self.lane(fold)
@@ -447,6 +456,7 @@ class Source:
         if self.calls:
             yield from (header("polynomials.h"), header("vector.h"), header("blocks.h"))
         yield f"#define BLOCK {C_BLOCK_ELEMENTS}"
+        yield f"#define LINED ({self.n_lined} + ROWS_TOGETHER * APART)"
         yield from self.headers()
         yield "void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,"
         yield "         const int64_t *steps, const char *scalars, const int64_t *folded,"
@@ -588,7 +598,7 @@ class Source:
                 at += 16 if dtype.kind == "c" else 8
         yield from self.body.inverse_lines(of_rows=False)
         yield from self.blocks()
-        yield from (f"{stored_type(self.inputs[k].dtype)} line{k}[BLOCK];" for k in self.moving)
+        yield from (f"{stored_type(self.inputs[k].dtype)} line{k}[LINED];" for k in self.moving)
         yield from (f"{stored_type(dtype)} out{j}[BLOCK];" for j, _, dtype in self.outs)
         yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"
         yield f"const int64_t *outer = n_outer ? inner - {self.n_arrays} : inner;"

@@ -87,7 +87,12 @@ def _join_chains(
         first = next((f for f in joined if _may_follow(lowering, joined[f], seen[f], g)), g)
         joined.setdefault(first, []).extend(several)
         seen[first] = seen.get(first, frozenset()) | _read(lowering, g) | _values_of(lowering, g)
-    return {f: several for f, several in joined.items() if len(several) > 1 or f in passes}
+
+    def is_pass(first: int) -> bool:
+        plan = lowering.plan.groups[first]
+        return first in passes or _are_ended_in_c(lowering, [plan.space.last], plan)
+
+    return {f: several for f, several in joined.items() if len(several) > 1 or is_pass(f)}
 
 
 def _is_chain(lowering: Lowering, g: int) -> bool:
