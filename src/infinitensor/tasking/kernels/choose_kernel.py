@@ -65,7 +65,8 @@ COMPILED_ELEMENTS = 1 << 23
 """Elements times work of their steps from which a group is worth a tenth of a second of compiling.
 """
 HALF_WORK = 8
-"""By how much steps of halves take longer, which NumPy converts."""
+"""By how much more steps of halves count: each makes floats of what it reads and halves of what it
+makes, in our loops (`with_half_loops`) or, where these are not built, in NumPy's, one by one."""
 SHORT_WORK = 2
 """By how much an element takes longer where a reduction begins anew for a few of them."""
 DIVISIONS = ("floor_divide", "remainder")
@@ -389,8 +390,8 @@ def _is_exact_node(node: Node, tools: Tools) -> bool:
 
 
 def _goes_one_by_one(node: Node) -> bool:
-    """Whether NumPy takes one element after another, which C takes several at a time: halves,
-    quotients and remainders of integers."""
+    """Whether NumPy's own loops take one element after another, where C takes several at a time:
+    halves, quotients and remainders of integers."""
     loop = node.call.loop
     divides = node.op.kind == "elementwise" and node.op.expression.word in DIVISIONS
     return any(dtype in HALVES or (divides and dtype.kind in "iu") for dtype in loop)
@@ -426,8 +427,8 @@ def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> 
     """Whether generated code of the same bits is faster than NumPy's function on CPUs, for how
     operands are: halves, broadcast along short rows, or with their own rows across.
 
-    NumPy begins anew for each short row, and for each element of a line across many. It takes
-    halves one by one, and integers that it divides.
+    NumPy begins anew for each short row, and for each element of a line across many. Its own loops
+    take halves one by one, and integers that they divide.
     """
     if target.kind != "cpu" or not target.compiles:
         return False
