@@ -16,7 +16,7 @@ from infinitensor import native
 from infinitensor.ir.mesh import Tools
 from infinitensor.jit import Launch
 from infinitensor.ops.table.functions import has_functions
-from infinitensor.tasking.kernels import choose_kernel, work_left
+from infinitensor.tasking.kernels import work_left, worth_compiling
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def test_a_first_run_of_much_work_does_not_wait_for_a_compiler(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(native, "_loaded", {})
     monkeypatch.setattr("infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0)
-    monkeypatch.setattr(choose_kernel, "COMPILED_ELEMENTS", 1)
+    monkeypatch.setattr(worth_compiling, "COMPILED_ELEMENTS", 1)
     compiled_kernel.cache_clear()
     may_compile, build = threading.Event(), native._build
 
@@ -220,55 +220,6 @@ def test_a_first_run_of_much_work_does_not_wait_for_a_compiler(
         again = program(x).numpy()
         assert native._loaded
         assert again.tobytes() == first.tobytes()
-
-
-def test_work_that_shrinks_at_each_step_is_compiled_for_all_of_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(native, "_loaded", {})
-    monkeypatch.setattr(choose_kernel, "COMPILED_ELEMENTS", 1 << 19)
-    monkeypatch.setattr(
-        "infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0
-    )  # all is planned
-    values = np.random.default_rng(3).normal(size=(400, 400))
-    x, y = it.asarray(values), values.copy()
-    for k in range(12):
-        x[:, k:] -= 2 * (x[:, k:] * 0.25)
-        y[:, k:] -= 2 * (y[:, k:] * 0.25)
-    assert x.numpy().tobytes() == y.tobytes()
-    assert len(native._loaded) == 3  # and one that copies, and one that calls both
-
-
-@as_it_is_used
-@pytest.mark.parametrize(
-    ("chain", "is_compiled"),
-    [
-        (lambda xp, x: x * x + 1.0, False),
-        (lambda xp, x: xp.exp(x) + 1.0, True),
-        (lambda xp, x: x * (x + 1j) + 1j, True),
-        (lambda xp, x: abs(x + 1j) + 1.0, True),
-    ],
-    ids=["sums", "function", "complex", "absolute"],
-)
-def test_steps_count_by_their_work_when_compiling_is_weighed(
-    chain: Any, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(choose_kernel, "COMPILED_ELEMENTS", 600_000)
-    monkeypatch.setattr(
-        "infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0
-    )  # all is planned
-    worth: list[bool] = []
-    weighed = choose_kernel.is_worth_compiling
-
-    def noted(*args: Any) -> bool:
-        worth.append(weighed(*args))
-        return worth[-1]
-
-    monkeypatch.setattr(choose_kernel, "is_worth_compiling", noted)
-    values = np.random.default_rng(3).normal(size=100_000)
-    np.testing.assert_allclose(chain(it, it.asarray(values)).numpy(), chain(np, values), rtol=1e-13)
-    assert worth == [is_compiled]
 
 
 def _worked_on_a_gpu(monkeypatch: pytest.MonkeyPatch, memory: str) -> tuple[list[bool], int]:

@@ -21,7 +21,7 @@ from infinitensor.ir.op import At, Spec, n_points
 from infinitensor.ir.region import whole_box
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, namespace
 from infinitensor.partition import LEAF_ELEMENTS, canonical_layout
-from infinitensor.tasking.kernels.choose_kernel import have_bits_of_steps
+from infinitensor.tasking.kernels.worth_compiling import have_bits_of_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -30,11 +30,11 @@ from infinitensor.tasking.kernels.choose_kernel import (
     group_inputs,
     in_time,
     reduce_kernel,
-    work_by_steps,
 )
 from infinitensor.tasking.kernels.fused_reduction import merge_pairwise
 from infinitensor.tasking.kernels.thread_scratch import scratch
 from infinitensor.tasking.kernels.work_left import left_of_all
+from infinitensor.tasking.kernels.worth_compiling import work_by_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

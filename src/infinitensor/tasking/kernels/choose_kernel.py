@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.config import config
-from infinitensor.dtypes import HALVES, to_torch
+from infinitensor.dtypes import to_torch
 from infinitensor.events import lane
-from infinitensor.ir.op import At, n_points
+from infinitensor.ir.op import At
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend import blas
 from infinitensor.ops.forms.fold_order import (
     adds_short_rows,
-    has_short_rows,
     is_short,
     line_axes,
 )
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, namespace
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
-from infinitensor.ops.table.work import calls_blocks, work_of
+from infinitensor.ops.table.work import work_of
 from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Input, Unsupported
 from infinitensor.tasking.c.group_step import Step, input_of
 from infinitensor.tasking.c.numba_kernels import jitted_kernel
@@ -41,6 +40,14 @@ from infinitensor.tasking.kernels.fused_reduction import (
 )
 from infinitensor.tasking.kernels.thread_scratch import scratch
 from infinitensor.tasking.kernels.work_left import PAID_OFF, WorkLeft, left_of, left_on_gpu
+from infinitensor.tasking.kernels.worth_compiling import (
+    CONSTANTS,
+    is_exact,
+    is_worth_compiling,
+    may_become_worth,
+    reads_across,
+    work_by_steps,
+)
 from infinitensor.tasking.triton.triton_group import (
     RUNS_BEFORE,
     Awaited,
@@ -53,7 +60,7 @@ from infinitensor.tasking.triton.triton_group import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from infinitensor.ir.graph import Graph, Group, Node, Operand
     from infinitensor.ir.mesh import Target, Tools
@@ -61,15 +68,6 @@ if TYPE_CHECKING:
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.tasking.c.fold_loops import Fold
 
-COMPILED_ELEMENTS = 1 << 23
-"""Elements times work of their steps from which a group is worth a tenth of a second of compiling.
-"""
-HALF_WORK = 8
-"""By how much more steps of halves count: each makes floats of what it reads and halves of what it
-makes, in our loops (`with_half_loops`) or, where these are not built, in NumPy's, one by one."""
-SHORT_WORK = 2
-"""By how much an element takes longer where a reduction begins anew for a few of them."""
-DIVISIONS = ("floor_divide", "remainder")
 GPU_STEPS_SHARE = 64
 """The part of a GPU's memory that may be between the steps of a task."""
 LAUNCHES = 1 << 13
@@ -236,120 +234,6 @@ def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
     return tuple((node.op.name, node.call.loop, node.call.outs[0].dtype) for node in nodes)
 
 
-def is_worth_compiling(plan: GroupPlan, work: int, n_alike: int = 0) -> bool:
-    """Whether a group is compiled: by its work (an element's is given), so that equal programs are
-    compiled alike."""
-    if config.compile != "auto":
-        return config.compile == "always"
-    n_elements = max(prod(plan.space.sizes), n_alike)
-    last = plan.space.last
-    times = SHORT_WORK if last.op.kind == "reduction" and has_short_rows(last.shapes[0]) else 1
-    return n_elements * max(work, 1) * times >= COMPILED_ELEMENTS
-
-
-def work_by_steps(nodes: Iterable[Node]) -> int:
-    """The cost of nodes for each element while they run step by step."""
-    return sum(work_of(node) * (HALF_WORK if _has_halves(node) else 1) for node in nodes)
-
-
-def _has_halves(node: Node) -> bool:
-    return any(x in HALVES for x in (*node.call.loop, *(spec.dtype for spec in node.call.outs)))
-
-
-def may_become_worth(steps: list[Step], last: Node, target: Target) -> bool:
-    """Whether a group of little work is compiled once it has run often.
-
-    Only where generated code computes the same bits: results must not depend on how often a
-    program has run.
-    """
-    if config.compile != "auto":
-        return False
-    if target.kind == "cpu":  # reductions have one order there (`fold_order.py`)
-        is_several = len(steps) > 1 or (bool(steps) and last.op.kind == "reduction")
-        is_slow = is_several or any(
-            _goes_one_by_one(step.node) or _reads_across(step.node) for step in steps
-        )
-        return is_slow and all(_is_exact(step, target.tools) for step in steps)
-    if last.op.kind == "reduction" and not _is_same_in_any_order(last):
-        return False
-    return bool(steps) and all(_is_as_torch(step.node) for step in steps)
-
-
-def have_bits_of_steps(nodes: Sequence[Node]) -> bool:
-    """Whether steps have the bits of whatever is planned for these nodes on a GPU, if all of it is
-    in one piece: generated code of each is steps' too, or all of them together are less work than
-    it is worth.
-    """
-    written = any(node.region is not None for node in nodes)  # code that writes is always generated
-    mapped = [node for node in nodes if node.op.kind == "elementwise"]
-    rounded = [n for n in nodes if n.op.kind == "reduction" and not _is_same_in_any_order(n)]
-    # groups that are alike count together, each with all that it reads and that reads it
-    if rounded:
-        n_reduced = sum(n_points(node.op, node.call) for node in rounded)
-        if not _is_little(n_reduced * _most_work(nodes)):
-            return False
-    if all(_is_as_torch(node) or _is_complex(node) for node in mapped):
-        return True
-    work = sum(node.call.outs[0].n_elements * work_of(node) for node in mapped)
-    return not written and _is_little(work)
-
-
-def _most_work(nodes: Sequence[Node]) -> int:
-    """The most work that nodes do together for each element which read of each other, step by step
-    or by reductions."""
-    family_of: dict[int, list[Node]] = {}
-    families: dict[int, list[Node]] = {}
-    for node in nodes:
-        if node.op.kind not in ("elementwise", "reduction"):
-            continue
-        joined = [node]
-        for operand in node.operands:
-            other = family_of.get(operand.value, joined)
-            if other is joined:
-                continue
-            few, joined = sorted((other, joined), key=len)
-            joined += few
-            families.pop(id(few), None)
-            family_of.update((value, joined) for member in few for value in member.outs)
-        family_of.update((value, joined) for value in node.outs)
-        families[id(joined)] = joined
-    return max((sum(map(work_of, family)) for family in families.values()), default=0)
-
-
-def _is_little(work: int) -> bool:
-    """Whether no group of so much work in all is compiled before it is repeated."""
-    return work * SHORT_WORK < COMPILED_ELEMENTS
-
-
-def _is_complex(node: Node) -> bool:
-    """Whether Triton has no code for it."""
-    return any(dtype.kind == "c" for dtype in node.call.loop)
-
-
-def _is_same_in_any_order(node: Node) -> bool:
-    """Whether a reduction has the same bits however it is cut: on a GPU generated code cuts it
-    another way than steps do. (Of a zero and its negative a library may find either the largest.)
-    """
-    return node.call.outs[0].dtype.kind in "biu"
-
-
-def has_same_bits(nodes: Sequence[Node], target: Target) -> bool:
-    """Whether generated code of these nodes has the bits of their steps, on a CPU: elementwise
-    ones, and reductions, which have one order (`fold_order.py`)."""
-    if config.compile != "auto":
-        return False
-    return all(
-        node.op.kind == "reduction"
-        or node.op.name in CONSTANTS
-        or _is_exact_node(node, target.tools)
-        for node in nodes
-    )
-
-
-CONSTANTS = ("zeros", "ones", "empty")
-"""Creations that are one number everywhere, which they are made with."""
-
-
 def _tree(step: Step) -> Term | None:
     """The expression of a step, or None where it is no generated code."""
     op = step.node.op
@@ -359,42 +243,6 @@ def _tree(step: Step) -> Term | None:
     if op.name in CONSTANTS:
         return Term(CONSTANT, (dict(step.node.call.params)["value"],))
     return None
-
-
-def _is_exact(step: Step, tools: Tools) -> bool:
-    return step.node.op.name in CONSTANTS or _is_exact_node(step.node, tools)
-
-
-def _is_as_torch(node: Node) -> bool:
-    """Whether Triton computes what torch does on a GPU, bit for bit."""
-    op = node.op
-    if op.name in CONSTANTS:
-        return True
-    if op.kind != "elementwise" or _is_complex(node):
-        return False
-    return all(WORDS[word].as_torch for word in op.expression.words())
-
-
-def _is_exact_node(node: Node, tools: Tools) -> bool:
-    """Whether generated code has the bits of a step: NumPy's, or those of the same function."""
-    op = node.op
-    if op.kind != "elementwise":
-        return False
-    words = [WORDS[word] for word in op.expression.words()]
-    is_complex = any(dtype.kind == "c" for dtype in node.call.loop)
-    if not all(word.exact and (word.exact_complex or not is_complex) for word in words):
-        return False
-    if tools.has_functions and tools.has_compiler:
-        return True
-    return not is_complex and not calls_blocks(op, "f")
-
-
-def _goes_one_by_one(node: Node) -> bool:
-    """Whether NumPy's own loops take one element after another, where C takes several at a time:
-    halves, quotients and remainders of integers."""
-    loop = node.call.loop
-    divides = node.op.kind == "elementwise" and node.op.expression.word in DIVISIONS
-    return any(dtype in HALVES or (divides and dtype.kind in "iu") for dtype in loop)
 
 
 def in_time(
@@ -423,32 +271,6 @@ def in_time(
     return either
 
 
-def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> bool:
-    """Whether generated code of the same bits is faster than NumPy's function on CPUs, for how
-    operands are: halves, broadcast along short rows, or with their own rows across.
-
-    NumPy begins anew for each short row, and for each element of a line across many. Its own loops
-    take halves one by one, and integers that they divide.
-    """
-    if target.kind != "cpu" or not target.compiles:
-        return False
-    if _goes_one_by_one(node):
-        return _is_exact_node(node, target.tools)
-    shape = node.call.outs[0].shape
-    is_spread = is_short(shape, ()) and any(
-        operand.value >= 0 and seen != shape
-        for operand, seen in zip(node.operands, node.shapes, strict=False)
-    )
-    if not _reads_across(node) and not (is_spread and is_worth_compiling(plan, 1, n_alike)):
-        return False
-    return _is_exact_node(node, target.tools)
-
-
-def _reads_across(node: Node) -> bool:
-    """Whether neighbours in memory are in different rows of an operand, as of a transposed one."""
-    return any(x.access is not None and x.access.is_across for x in node.operands)
-
-
 def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -> Mapped | None:
     """The call that C makes instead of NumPy's function, for a group of one node of which it has
     the same bits: worth it where tasks are so many that starting them takes the time."""
@@ -458,7 +280,7 @@ def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -
     if target.kind != "cpu" or not target.compiles:
         return None
     steps, _, _ = _steps(graph, group, plan, "cpu")
-    if not all(_is_exact(step, target.tools) for step in steps):
+    if not all(is_exact(step, target.tools) for step in steps):
         return None
     in_c = generate(graph, group, steps, len(plan.space.outs), End(), target.tools)
     if not isinstance(in_c, Compiled):
@@ -557,7 +379,7 @@ def generate(
     axes = reduced_axes(end.of[0]) if end.folds else ()
     line = line_axes(shape, axes)
     # parts of rows are blocks together there, as short rows are
-    across = not end.of and any(_reads_across(step.node) for step in steps)
+    across = not end.of and any(reads_across(step.node) for step in steps)
     short = across or is_short(shape, axes) or _adds_short_rows(shape, axes, end.folds)
     short = short and tools.has_compiler and len(steps) <= MOST_WRITTEN
     for n, i in group_inputs(graph, group):
