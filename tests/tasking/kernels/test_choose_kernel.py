@@ -256,27 +256,3 @@ def test_a_first_run_of_much_work_on_a_gpu_goes_by_steps(monkeypatch: pytest.Mon
     assert _worked_on_a_gpu(monkeypatch, "4GiB") == ([False], 0)
     asked, n_waited = _worked_on_a_gpu(monkeypatch, "200MiB")
     assert (asked, n_waited) == ([], 1)
-
-
-@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i1", "i8", "u1", "?"])
-def test_reductions_of_a_gpu_by_one_call_are_numpys(
-    monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """Straight into their results, with and without axes of length one, however they are stored."""
-    monkeypatch.setattr(it.config, "small_elements", 0)
-    x = (np.random.default_rng(0).normal(size=(6, 7, 8)) * 5).astype(kind)
-    near = 1e-2 if kind == "f2" else 1e-5
-    moments = () if kind == "?" else ("mean", "var", "std")
-    with fake_gpu(), it.init("cuda:0"):
-        t = it.asarray(x)
-        for axis in (None, 0, -1, (0, 2)):
-            places = () if isinstance(axis, tuple) else ("argmin", "argmax")
-            for name in ("sum", "amin", "amax", "any", "all", *moments, *places):
-                for mine, theirs in ((t, x), (t.transpose(2, 0, 1), x.transpose(2, 0, 1))):
-                    for keepdims in (False, True):
-                        found = getattr(it, name)(mine, axis=axis, keepdims=keepdims).numpy()
-                        wanted = getattr(np, name)(theirs, axis=axis, keepdims=keepdims)
-                        assert (found.dtype, found.shape) == (wanted.dtype, np.shape(wanted))
-                        np.testing.assert_allclose(
-                            found.astype("f8"), np.float64(wanted), near, near
-                        )

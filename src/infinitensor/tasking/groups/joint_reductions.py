@@ -23,6 +23,7 @@ from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.groups.combine import combine, partial_tiles
+from infinitensor.tasking.kernels.by_steps import reduce_kernel
 from infinitensor.tasking.kernels.c_kernel import compiled_kernel
 from infinitensor.tasking.kernels.choose_kernel import (
     Fused,
@@ -31,7 +32,6 @@ from infinitensor.tasking.kernels.choose_kernel import (
     group_inputs,
     has_whole_lines,
     in_time,
-    reduce_kernel,
 )
 from infinitensor.tasking.kernels.fused_reduction import (
     folded_run,
