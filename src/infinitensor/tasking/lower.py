@@ -37,13 +37,8 @@ from infinitensor.tasking.groups.stencil import lower_renewed
 from infinitensor.tasking.groups.streamed_pairs import lower_streamed
 from infinitensor.tasking.groups.sweep import find_swept
 from infinitensor.tasking.groups.update import lower_update
-from infinitensor.tasking.kernels.choose_kernel import (
-    Fused,
-    fused_kernel,
-    is_slow_alone,
-    may_reuse,
-    single_called,
-)
+from infinitensor.tasking.kernels.choose_kernel import Fused, fused_kernel, may_reuse, single_called
+from infinitensor.tasking.kernels.worth_compiling import is_slow_alone
 from infinitensor.tasking.triton.triton_group import may_generate
 
 if TYPE_CHECKING:

@@ -139,7 +139,7 @@ def test_the_old_tensor_lives_on_where_it_is_somebody_elses(
 
 @pytest.mark.parametrize("dtype", ["int64", "float64"])
 def test_an_element_is_an_operand_of_a_stencil(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
-    monkeypatch.setattr("infinitensor.tasking.kernels.choose_kernel.COMPILED_ELEMENTS", 1)
+    monkeypatch.setattr("infinitensor.tasking.kernels.worth_compiling.COMPILED_ELEMENTS", 1)
     rng = np.random.default_rng(2)
     given, worth = rng.integers(0, 99, 300_000).astype(dtype), rng.integers(1, 9, 6).astype(dtype)
 

@@ -16,7 +16,7 @@ from infinitensor import native
 from infinitensor.ir.mesh import Tools
 from infinitensor.jit import Launch
 from infinitensor.ops.table.functions import has_functions
-from infinitensor.tasking.kernels import choose_kernel, work_left
+from infinitensor.tasking.kernels import work_left, worth_compiling
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def test_a_first_run_of_much_work_does_not_wait_for_a_compiler(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(native, "_loaded", {})
     monkeypatch.setattr("infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0)
-    monkeypatch.setattr(choose_kernel, "COMPILED_ELEMENTS", 1)
+    monkeypatch.setattr(worth_compiling, "COMPILED_ELEMENTS", 1)
     compiled_kernel.cache_clear()
     may_compile, build = threading.Event(), native._build
 
@@ -220,55 +220,6 @@ def test_a_first_run_of_much_work_does_not_wait_for_a_compiler(
         again = program(x).numpy()
         assert native._loaded
         assert again.tobytes() == first.tobytes()
-
-
-def test_work_that_shrinks_at_each_step_is_compiled_for_all_of_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(native, "_loaded", {})
-    monkeypatch.setattr(choose_kernel, "COMPILED_ELEMENTS", 1 << 19)
-    monkeypatch.setattr(
-        "infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0
-    )  # all is planned
-    values = np.random.default_rng(3).normal(size=(400, 400))
-    x, y = it.asarray(values), values.copy()
-    for k in range(12):
-        x[:, k:] -= 2 * (x[:, k:] * 0.25)
-        y[:, k:] -= 2 * (y[:, k:] * 0.25)
-    assert x.numpy().tobytes() == y.tobytes()
-    assert len(native._loaded) == 3  # and one that copies, and one that calls both
-
-
-@as_it_is_used
-@pytest.mark.parametrize(
-    ("chain", "is_compiled"),
-    [
-        (lambda xp, x: x * x + 1.0, False),
-        (lambda xp, x: xp.exp(x) + 1.0, True),
-        (lambda xp, x: x * (x + 1j) + 1j, True),
-        (lambda xp, x: abs(x + 1j) + 1.0, True),
-    ],
-    ids=["sums", "function", "complex", "absolute"],
-)
-def test_steps_count_by_their_work_when_compiling_is_weighed(
-    chain: Any, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(choose_kernel, "COMPILED_ELEMENTS", 600_000)
-    monkeypatch.setattr(
-        "infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0
-    )  # all is planned
-    worth: list[bool] = []
-    weighed = choose_kernel.is_worth_compiling
-
-    def noted(*args: Any) -> bool:
-        worth.append(weighed(*args))
-        return worth[-1]
-
-    monkeypatch.setattr(choose_kernel, "is_worth_compiling", noted)
-    values = np.random.default_rng(3).normal(size=100_000)
-    np.testing.assert_allclose(chain(it, it.asarray(values)).numpy(), chain(np, values), rtol=1e-13)
-    assert worth == [is_compiled]
 
 
 def _worked_on_a_gpu(monkeypatch: pytest.MonkeyPatch, memory: str) -> tuple[list[bool], int]:
@@ -305,27 +256,3 @@ def test_a_first_run_of_much_work_on_a_gpu_goes_by_steps(monkeypatch: pytest.Mon
     assert _worked_on_a_gpu(monkeypatch, "4GiB") == ([False], 0)
     asked, n_waited = _worked_on_a_gpu(monkeypatch, "200MiB")
     assert (asked, n_waited) == ([], 1)
-
-
-@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i1", "i8", "u1", "?"])
-def test_reductions_of_a_gpu_by_one_call_are_numpys(
-    monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """Straight into their results, with and without axes of length one, however they are stored."""
-    monkeypatch.setattr(it.config, "small_elements", 0)
-    x = (np.random.default_rng(0).normal(size=(6, 7, 8)) * 5).astype(kind)
-    near = 1e-2 if kind == "f2" else 1e-5
-    moments = () if kind == "?" else ("mean", "var", "std")
-    with fake_gpu(), it.init("cuda:0"):
-        t = it.asarray(x)
-        for axis in (None, 0, -1, (0, 2)):
-            places = () if isinstance(axis, tuple) else ("argmin", "argmax")
-            for name in ("sum", "amin", "amax", "any", "all", *moments, *places):
-                for mine, theirs in ((t, x), (t.transpose(2, 0, 1), x.transpose(2, 0, 1))):
-                    for keepdims in (False, True):
-                        found = getattr(it, name)(mine, axis=axis, keepdims=keepdims).numpy()
-                        wanted = getattr(np, name)(theirs, axis=axis, keepdims=keepdims)
-                        assert (found.dtype, found.shape) == (wanted.dtype, np.shape(wanted))
-                        np.testing.assert_allclose(
-                            found.astype("f8"), np.float64(wanted), near, near
-                        )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.analysis.changed_products import changes_products
 from infinitensor.api.eager.changing_places import (
     UNPLANNED_ELEMENTS,
     blank,
@@ -22,7 +23,7 @@ from infinitensor.api.eager.changing_places import (
     runs_unplanned,
 )
 from infinitensor.api.eager.whole_array import small_kernel
-from infinitensor.api.evaluate.unplanned_on_gpu import OnGpu, changes_products, may_run_on_gpu
+from infinitensor.api.evaluate.unplanned_on_gpu import OnGpu, may_run_on_gpu
 from infinitensor.api.session.version import Version
 from infinitensor.interrupts import without_interrupts
 from infinitensor.ir.op import At, Spec

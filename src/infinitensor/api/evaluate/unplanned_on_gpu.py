@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.analysis.matvec_as_sum import COMPILED_MATRIX_ELEMENTS
+from infinitensor.analysis.changed_products import changes_products
 from infinitensor.config import config
 from infinitensor.dtypes import dtype_of
 from infinitensor.events import lane, watches_runs
@@ -21,7 +21,7 @@ from infinitensor.ir.op import At, Spec, n_points
 from infinitensor.ir.region import whole_box
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, namespace
 from infinitensor.partition import LEAF_ELEMENTS, canonical_layout
-from infinitensor.tasking.kernels.choose_kernel import have_bits_of_steps
+from infinitensor.tasking.kernels.worth_compiling import have_bits_of_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -88,30 +88,6 @@ def _is_uncut(node: Node) -> bool:
     if op.kind == "reduction":
         sizes.append(n_points(op, node.call))
     return max(sizes) <= LEAF
-
-
-def changes_products(nodes: Sequence[Node]) -> bool:
-    """Whether a plan may make products of what is computed another way than they were recorded.
-
-    It computes that in the layout of its operands, and products of vectors with such matrices, if
-    they are large, as sums: calls of a library that round otherwise.
-    """
-    mapped = [node for node in nodes if node.op.kind == "elementwise"]
-    made = {value for node in mapped for value in node.outs}
-    goes_across = any(
-        x.access is not None and x.access.is_across for n in mapped for x in n.operands
-    )
-    for node in nodes:
-        if node.op.kind != "contraction":
-            continue
-        computed = [
-            shape for x, shape in zip(node.operands, node.shapes, strict=True) if x.value in made
-        ]
-        of_vector = any(len(shape) == 1 for shape in node.shapes)
-        is_large = max(map(prod, computed), default=0) >= COMPILED_MATRIX_ELEMENTS
-        if (goes_across and computed) or (of_vector and is_large):
-            return True
-    return False
 
 
 class OnGpu:

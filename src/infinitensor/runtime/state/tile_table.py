@@ -157,10 +157,7 @@ class TileTable:
         for index in range(layout.n_tiles):
             box = layout.tile(index)
             owner = layout.owner(index)
-            shape = box_shape(box)
-            n_bytes = int(slab_bytes(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
-            buffer = ledgers[owner].take(n_bytes)
-            array = devices[owner].array(buffer.block, shape, dtype)
+            buffer, array = _take(box_shape(box), dtype, devices[owner], ledgers[owner])
             devices[owner].from_host(array, values[tuple(slice(lo, hi) for lo, hi in box)])
             buffers.append(buffer)
             arrays.append(array)
@@ -176,8 +173,7 @@ class TileTable:
         ledger: Ledger,
     ) -> TileTable:
         """Tiles without values that are parts of one piece of memory."""
-        piece = ledger.take(int(slab_bytes(prod(shape) * dtype.itemsize)))
-        whole = device.array(piece.block, shape, dtype)
+        piece, whole = _take(shape, dtype, device, ledger)
         return cls(layout, dtype, [piece] * layout.n_tiles, parts(whole, layout), whole=whole)
 
     @classmethod
@@ -190,8 +186,8 @@ class TileTable:
         ledger: Ledger,
     ) -> TileTable:
         """One tile without values, in memory of a device."""
-        buffer = ledger.take(int(slab_bytes(prod(shape) * dtype.itemsize)))
-        return cls(layout, dtype, [buffer], [device.array(buffer.block, shape, dtype)])
+        buffer, array = _take(shape, dtype, device, ledger)
+        return cls(layout, dtype, [buffer], [array])
 
     def with_read(self, cuts: Cuts, tiles: dict[int, tuple[int, Any, Buffer]]) -> TileTable:
         """The same values in these tiles, some of which have been read: (device, values, slab).
@@ -470,6 +466,14 @@ class BlankTable:
             self._model._form = self._form
         table._form = self._form
         return table
+
+
+def _take(
+    shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, ledger: Ledger
+) -> tuple[Buffer, Any]:
+    """Memory of a device for values of a shape, and the array over it."""
+    buffer = ledger.take(int(slab_bytes(prod(shape) * dtype.itemsize)))
+    return buffer, device.array(buffer.block, shape, dtype)
 
 
 def _cut_out(array: Any, tile: Box, window: Box) -> Any:

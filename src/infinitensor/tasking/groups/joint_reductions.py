@@ -23,18 +23,15 @@ from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.groups.combine import combine, partial_tiles
+from infinitensor.tasking.kernels.by_steps import reduce_kernel
 from infinitensor.tasking.kernels.c_kernel import compiled_kernel
 from infinitensor.tasking.kernels.choose_kernel import (
-    CONSTANTS,
     Fused,
     first_choice,
     fused_kernel,
     group_inputs,
     has_whole_lines,
     in_time,
-    is_worth_compiling,
-    reduce_kernel,
-    work_by_steps,
 )
 from infinitensor.tasking.kernels.fused_reduction import (
     folded_run,
@@ -46,6 +43,11 @@ from infinitensor.tasking.kernels.fused_reduction import (
 )
 from infinitensor.tasking.kernels.merge_kernel import merge_in_c
 from infinitensor.tasking.kernels.work_left import left_of
+from infinitensor.tasking.kernels.worth_compiling import (
+    CONSTANTS,
+    is_worth_compiling,
+    work_by_steps,
+)
 from infinitensor.tasking.triton.triton_group import generate_or_steps, may_generate, reduced_run
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.groups.combine import combine, partial_tiles
 from infinitensor.tasking.kernels.block_calls import BlockCalls
 from infinitensor.tasking.kernels.block_kernel import Blocks, Buffer, Stage, scratch_bytes
+from infinitensor.tasking.kernels.by_steps import reduce_kernel
 from infinitensor.tasking.kernels.c_kernel import compiled_kernel
 from infinitensor.tasking.kernels.choose_kernel import (
     Fused,
@@ -29,12 +30,11 @@ from infinitensor.tasking.kernels.choose_kernel import (
     fused_kernel,
     group_inputs,
     in_time,
-    reduce_kernel,
-    work_by_steps,
 )
 from infinitensor.tasking.kernels.fused_reduction import merge_pairwise
 from infinitensor.tasking.kernels.thread_scratch import scratch
 from infinitensor.tasking.kernels.work_left import left_of_all
+from infinitensor.tasking.kernels.worth_compiling import work_by_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,8 +21,8 @@ from infinitensor.tasking.groups.row_blocks import (
     leaving_values,
 )
 from infinitensor.tasking.groups.row_programs import row_kernel
-from infinitensor.tasking.kernels.choose_kernel import has_same_bits, is_worth_compiling
 from infinitensor.tasking.kernels.fused_reduction import reduced_axes
+from infinitensor.tasking.kernels.worth_compiling import has_same_bits, is_worth_compiling
 
 if TYPE_CHECKING:
     from collections.abc import Container

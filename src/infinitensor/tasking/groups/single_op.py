@@ -12,13 +12,10 @@ from infinitensor.ir.op import At
 from infinitensor.ops.backend.c_loops import is_for
 from infinitensor.ops.reduce.scan_calls import scanned
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial
-from infinitensor.tasking.kernels.choose_kernel import (
-    Fused,
-    is_worth_compiling,
-    product_called,
-    reduce_kernel,
-)
+from infinitensor.tasking.kernels.by_steps import reduce_kernel
+from infinitensor.tasking.kernels.choose_kernel import Fused, product_called
 from infinitensor.tasking.kernels.fused_reduction import folds_alone
+from infinitensor.tasking.kernels.worth_compiling import is_worth_compiling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

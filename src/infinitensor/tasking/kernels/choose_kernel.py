@@ -1,4 +1,4 @@
-"""Group kernels: the nodes of a group run one after another on one tile, between in scratch."""
+"""Which kernel a group gets: generated code, at once or in time, or step by step."""
 
 from __future__ import annotations
 
@@ -10,26 +10,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.config import config
-from infinitensor.dtypes import HALVES, to_torch
 from infinitensor.events import lane
-from infinitensor.ir.op import At, n_points
-from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend import blas
 from infinitensor.ops.forms.fold_order import (
     adds_short_rows,
-    has_short_rows,
     is_short,
     line_axes,
 )
-from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, namespace
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
-from infinitensor.ops.table.work import calls_blocks, work_of
+from infinitensor.ops.table.work import work_of
 from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Input, Unsupported
 from infinitensor.tasking.c.group_step import Step, input_of
 from infinitensor.tasking.c.numba_kernels import jitted_kernel
 from infinitensor.tasking.c.rolled_steps import MOST_WRITTEN
+from infinitensor.tasking.kernels.by_steps import BySteps, Wanted, lower_by_steps, steps_of
 from infinitensor.tasking.kernels.c_calls import TASK_WORK, Mapped
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
 from infinitensor.tasking.kernels.fused_reduction import (
@@ -41,6 +37,14 @@ from infinitensor.tasking.kernels.fused_reduction import (
 )
 from infinitensor.tasking.kernels.thread_scratch import scratch
 from infinitensor.tasking.kernels.work_left import PAID_OFF, WorkLeft, left_of, left_on_gpu
+from infinitensor.tasking.kernels.worth_compiling import (
+    CONSTANTS,
+    is_exact,
+    is_worth_compiling,
+    may_become_worth,
+    reads_across,
+    work_by_steps,
+)
 from infinitensor.tasking.triton.triton_group import (
     RUNS_BEFORE,
     Awaited,
@@ -53,7 +57,7 @@ from infinitensor.tasking.triton.triton_group import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from infinitensor.ir.graph import Graph, Group, Node, Operand
     from infinitensor.ir.mesh import Target, Tools
@@ -61,14 +65,6 @@ if TYPE_CHECKING:
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.tasking.c.fold_loops import Fold
 
-COMPILED_ELEMENTS = 1 << 23
-"""Elements times work of their steps from which a group is worth a tenth of a second of compiling.
-"""
-HALF_WORK = 8
-"""By how much steps of halves take longer, which NumPy converts."""
-SHORT_WORK = 2
-"""By how much an element takes longer where a reduction begins anew for a few of them."""
-DIVISIONS = ("floor_divide", "remainder")
 GPU_STEPS_SHARE = 64
 """The part of a GPU's memory that may be between the steps of a task."""
 LAUNCHES = 1 << 13
@@ -121,105 +117,107 @@ def fused_kernel(
     """The kernel of a group of several nodes, or of a reduction that may be generated; groups of
     `n_alike` elements in all run it. It may end with several reductions over the same axes, whose
     outputs come last, in their order."""
-    steps, ends, final_source = _steps(graph, group, plan, target.kind)
-    finals = [reduce_kernel(node, plan, target.kind, parts_out) for node in ends]
-    n_made = [len(node.call.parts) if parts_out else len(node.outs) for node in ends]
-    n_extra = len(plan.space.outs) - sum(len(node.outs) for node in ends)
-    last = plan.space.last.call.form
-    boxes = piece_boxes(plan.cuts, last.inputs[0] if ends else last.outputs[0], ())
-    n_registers = _give_registers(steps, {k for where, k in final_source if where == "step"})
-    on_cpu = target.kind == "cpu"
-    torch = None if on_cpu else __import__("torch")
-
-    needs_box = bool(ends) or any(step.located for step in steps)
-    ends_of = _ends_of(finals, final_source, n_made, n_extra)
-    over = _last_read(steps)
-
-    def run(ins: list[Any], outs: list[Any], i: int) -> None:
-        made: list[Any] = []
-        if needs_box:
-            box = tuple((lo, hi) for lo, hi in boxes[i].tolist())
-            shape = tuple(hi - lo for lo, hi in box)
-        else:
-            box, shape = (), outs[-1].shape
-        for final, of, results in ends_of.get(None, ()):
-            final(ins[of], outs[results], i)
-        for number, step in enumerate(steps):
-            args = [ins[k] if where == "in" else made[k] for where, k in step.sources]
-            if step.out >= 0:
-                target = outs[step.out]
-            elif torch is not None:
-                target = torch.empty(shape, dtype=to_torch(step.dtype), device=outs[0].device)
-            else:
-                target = scratch(step.register, shape, step.dtype)
-            step.run(args, [target], At((box,), ()) if step.located else None)
-            made.append(target)
-            for final, _, results in ends_of.get(number, ()):
-                final(target, outs[results], i)
-            for k in over[number]:  # a GPU's memory is free for the next steps
-                made[k] = None
-
-    worth = is_worth_compiling(plan, sum(work_of(step.node) for step in steps), n_alike)
-    beside = may_become_worth(steps, plan.space.last, target)
+    wanted = Wanted(graph, group, plan, target, parts_out)
+    made = lower_by_steps(wanted)
+    worth = is_worth_compiling(plan, sum(work_of(step.node) for step in made.steps), n_alike)
+    beside = may_become_worth(made.steps, plan.space.last, target)
     if not worth and not beside:
-        return Fused(run, n_registers)
-    if not on_cpu:
-        externals = group_inputs(graph, group)
+        return Fused(made.run, made.n_registers)
+    choose = _choose_on_cpu if target.kind == "cpu" else _choose_on_gpu
+    return choose(wanted, made, worth, beside)
 
-        def make() -> Any:
-            if not ends:
-                return mapped_run(graph, externals, steps, plan)
-            return reduced_run(graph, externals, steps, final_source, ends, plan, parts_out, run)
 
-        made, eager = generate_or_steps(make, run, target)
-        if eager:
-            return Fused(run, n_registers, eager=worth)
-        waits = beside and (not worth or has_room_for_steps(steps, n_registers, plan, target))
-        if waits and isinstance(made, Generated):  # what is worth it is asked for in its first run
-            n_before = 0 if worth else RUNS_BEFORE
-            mapped = None if ends or not worth else steps
-            if made.one_launch is not None:
-                return Fused(Awaited(made, run, n_before), n_registers, steps=mapped)
-            if isinstance(made.fast, ReducedRun):
-                return Fused(AwaitedReduction(made, made.fast, run, n_before), n_registers)
-        if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements
-            paid = left_on_gpu(kind_of_group(graph, group))
-            return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps), paid), n_registers)
-        n_created = sum(step.located for step in steps)
-        return Fused(made, n_created, one_pass=True, steps=None if ends else steps)
-    n_outs = n_extra if ends else len(plan.space.outs)
-    try:
-        whole = bool(ends) and is_whole(ends[0], plan, parts_out)
-        may_fold = bool(ends) and target.compiles and has_whole_lines(graph, group, ends[0])
-        folds = folds_of(ends, final_source, whole) if may_fold else []
-    except Unsupported:
-        folds = []
-    if not folds and (not steps or len(ends) > 1):  # reductions that C has no loops for
-        return Fused(run, n_registers)
-    end = End(ends, [] if folds else final_source, folds)
-    in_c = generate(graph, group, steps, n_outs, end, target.tools)
+def _choose_on_gpu(wanted: Wanted, made: BySteps, worth: bool, beside: bool) -> Fused:
+    """Triton's code, or steps where it has none.
+
+    What is `worth` it is compiled in its first run, the rest once it has run often. Where steps
+    have its bits, they go on `beside` the compiler, if there is room for what is between them.
+    """
+    steps, n_registers, target = made.steps, made.n_registers, wanted.target
+    fast, eager = generate_or_steps(lambda: _run_of_triton(wanted, made), made.run, target)
+    if eager:
+        return Fused(made.run, n_registers, eager=worth)
+    waits = beside and (not worth or has_room_for_steps(steps, n_registers, wanted.plan, target))
+    if waits and isinstance(fast, Generated):  # what is worth it is asked for in its first run
+        awaited = _await(fast, made.run, 0 if worth else RUNS_BEFORE)
+        if awaited is not None:
+            return Fused(awaited, n_registers, steps=steps if worth and not made.ends else None)
+    if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements
+        left = left_on_gpu(kind_of_group(wanted.graph, wanted.group))
+        work = PAID_OFF // LAUNCHES * len(steps)
+        return Fused(in_time(fast, made.run, work, left), n_registers)
+    n_created = sum(step.located for step in steps)
+    return Fused(fast, n_created, one_pass=True, steps=None if made.ends else steps)
+
+
+def _run_of_triton(wanted: Wanted, made: BySteps) -> Any:
+    """The kernel of steps, or of steps and reductions; None where Triton has none."""
+    graph, group, plan, _, parts_out = wanted
+    steps, ends, inputs = made.steps, made.ends, group_inputs(graph, group)
+    if not ends:
+        return mapped_run(graph, inputs, steps, plan)
+    return reduced_run(graph, inputs, steps, made.sources, ends, plan, parts_out, made.run)
+
+
+def _await(generated: Generated, run: Any, n_before: int) -> Awaited | AwaitedReduction | None:
+    """Steps `n_before` times, and then until generated code is compiled; None where it cannot be
+    asked whether it is."""
+    if generated.one_launch is not None:
+        return Awaited(generated, run, n_before)
+    if isinstance(generated.fast, ReducedRun):
+        return AwaitedReduction(generated, generated.fast, run, n_before)
+    return None
+
+
+def _choose_on_cpu(wanted: Wanted, made: BySteps, worth: bool, beside: bool) -> Fused:
+    """Generated C, or steps where it has none.
+
+    What is `worth` it is compiled in its first run, the rest once it has run often. Where steps
+    have its bits, they go on `beside` the compiler.
+    """
+    graph, group, plan, target, parts_out = wanted
+    ends, boxes = made.ends, made.boxes
+    folds = _folds_of_ends(wanted, made)
+    if not folds and (not made.steps or len(ends) > 1):  # reductions that C has no loops for
+        return Fused(made.run, made.n_registers)
+    end = End(ends, [] if folds else made.sources, folds)
+    in_c = generate(graph, group, made.steps, made.n_outs, end, target.tools)
     if in_c is None:
-        return Fused(run, n_registers, eager=worth)
+        return Fused(made.run, made.n_registers, eager=worth)
     if folds:
-        fast = folded_run(in_c, folds, ends, plan, boxes, n_extra, parts_out)
+        fast = folded_run(in_c, folds, ends, plan, boxes, made.n_outs, parts_out)
     else:
-        fast = _compiled_run(in_c, steps, boxes, finals, final_source, n_extra)
-    chosen = first_choice(fast, run, boxes)
+        fast = _compiled_run(in_c, made)
+    run = first_choice(fast, made.run, boxes)
     is_c = isinstance(in_c, Compiled)
-    is_all = is_c and not ends
     left: WorkLeft | None = None
     if beside and (is_c or not worth):
-        each = work_by_steps(step.node for step in steps)
+        each = work_by_steps(step.node for step in made.steps)
         work = prod(plan.space.sizes) * each // max(len(boxes), 1)
         left = left_of(in_c) if is_c else WorkLeft()
-        chosen = in_time(chosen, run, work, left)
-    called = Mapped(in_c, left) if is_all else None
+        run = in_time(run, made.run, work, left)
+    called = None
     if folds:
         called = reduced_in_c(in_c, ends, plan, parts_out, left)
+    elif is_c and not ends:
+        called = Mapped(in_c, left)
     if not worth:
-        return Fused(chosen, n_registers, called=called)
+        return Fused(run, made.n_registers, called=called)
     in_c = in_c if is_c and (folds or not ends) else None
-    return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called, by_steps=run)
+    n_registers, by_steps = made.n_registers, made.run
+    return Fused(run, n_registers, in_c=in_c, folds=tuple(folds), called=called, by_steps=by_steps)
+
+
+def _folds_of_ends(wanted: Wanted, made: BySteps) -> list[Fold]:
+    """The folds of the reductions that a group ends with; none where C cannot do them."""
+    graph, group, plan, target, parts_out = wanted
+    ends = made.ends
+    if not ends or not target.compiles or not has_whole_lines(graph, group, ends[0]):
+        return []
+    try:
+        return folds_of(ends, made.sources, is_whole(ends[0], plan, parts_out))
+    except Unsupported:
+        return []
 
 
 def has_room_for_steps(steps: Sequence[Step], n_held: int, plan: GroupPlan, target: Target) -> bool:
@@ -235,120 +233,6 @@ def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
     return tuple((node.op.name, node.call.loop, node.call.outs[0].dtype) for node in nodes)
 
 
-def is_worth_compiling(plan: GroupPlan, work: int, n_alike: int = 0) -> bool:
-    """Whether a group is compiled: by its work (an element's is given), so that equal programs are
-    compiled alike."""
-    if config.compile != "auto":
-        return config.compile == "always"
-    n_elements = max(prod(plan.space.sizes), n_alike)
-    last = plan.space.last
-    times = SHORT_WORK if last.op.kind == "reduction" and has_short_rows(last.shapes[0]) else 1
-    return n_elements * max(work, 1) * times >= COMPILED_ELEMENTS
-
-
-def work_by_steps(nodes: Iterable[Node]) -> int:
-    """The cost of nodes for each element while they run step by step."""
-    return sum(work_of(node) * (HALF_WORK if _has_halves(node) else 1) for node in nodes)
-
-
-def _has_halves(node: Node) -> bool:
-    return any(x in HALVES for x in (*node.call.loop, *(spec.dtype for spec in node.call.outs)))
-
-
-def may_become_worth(steps: list[Step], last: Node, target: Target) -> bool:
-    """Whether a group of little work is compiled once it has run often.
-
-    Only where generated code computes the same bits: results must not depend on how often a
-    program has run.
-    """
-    if config.compile != "auto":
-        return False
-    if target.kind == "cpu":  # reductions have one order there (`fold_order.py`)
-        is_several = len(steps) > 1 or (bool(steps) and last.op.kind == "reduction")
-        is_slow = is_several or any(
-            _goes_one_by_one(step.node) or _reads_across(step.node) for step in steps
-        )
-        return is_slow and all(_is_exact(step, target.tools) for step in steps)
-    if last.op.kind == "reduction" and not _is_same_in_any_order(last):
-        return False
-    return bool(steps) and all(_is_as_torch(step.node) for step in steps)
-
-
-def have_bits_of_steps(nodes: Sequence[Node]) -> bool:
-    """Whether steps have the bits of whatever is planned for these nodes on a GPU, if all of it is
-    in one piece: generated code of each is steps' too, or all of them together are less work than
-    it is worth.
-    """
-    written = any(node.region is not None for node in nodes)  # code that writes is always generated
-    mapped = [node for node in nodes if node.op.kind == "elementwise"]
-    rounded = [n for n in nodes if n.op.kind == "reduction" and not _is_same_in_any_order(n)]
-    # groups that are alike count together, each with all that it reads and that reads it
-    if rounded:
-        n_reduced = sum(n_points(node.op, node.call) for node in rounded)
-        if not _is_little(n_reduced * _most_work(nodes)):
-            return False
-    if all(_is_as_torch(node) or _is_complex(node) for node in mapped):
-        return True
-    work = sum(node.call.outs[0].n_elements * work_of(node) for node in mapped)
-    return not written and _is_little(work)
-
-
-def _most_work(nodes: Sequence[Node]) -> int:
-    """The most work that nodes do together for each element which read of each other, step by step
-    or by reductions."""
-    family_of: dict[int, list[Node]] = {}
-    families: dict[int, list[Node]] = {}
-    for node in nodes:
-        if node.op.kind not in ("elementwise", "reduction"):
-            continue
-        joined = [node]
-        for operand in node.operands:
-            other = family_of.get(operand.value, joined)
-            if other is joined:
-                continue
-            few, joined = sorted((other, joined), key=len)
-            joined += few
-            families.pop(id(few), None)
-            family_of.update((value, joined) for member in few for value in member.outs)
-        family_of.update((value, joined) for value in node.outs)
-        families[id(joined)] = joined
-    return max((sum(map(work_of, family)) for family in families.values()), default=0)
-
-
-def _is_little(work: int) -> bool:
-    """Whether no group of so much work in all is compiled before it is repeated."""
-    return work * SHORT_WORK < COMPILED_ELEMENTS
-
-
-def _is_complex(node: Node) -> bool:
-    """Whether Triton has no code for it."""
-    return any(dtype.kind == "c" for dtype in node.call.loop)
-
-
-def _is_same_in_any_order(node: Node) -> bool:
-    """Whether a reduction has the same bits however it is cut: on a GPU generated code cuts it
-    another way than steps do. (Of a zero and its negative a library may find either the largest.)
-    """
-    return node.call.outs[0].dtype.kind in "biu"
-
-
-def has_same_bits(nodes: Sequence[Node], target: Target) -> bool:
-    """Whether generated code of these nodes has the bits of their steps, on a CPU: elementwise
-    ones, and reductions, which have one order (`fold_order.py`)."""
-    if config.compile != "auto":
-        return False
-    return all(
-        node.op.kind == "reduction"
-        or node.op.name in CONSTANTS
-        or _is_exact_node(node, target.tools)
-        for node in nodes
-    )
-
-
-CONSTANTS = ("zeros", "ones", "empty")
-"""Creations that are one number everywhere, which they are made with."""
-
-
 def _tree(step: Step) -> Term | None:
     """The expression of a step, or None where it is no generated code."""
     op = step.node.op
@@ -358,42 +242,6 @@ def _tree(step: Step) -> Term | None:
     if op.name in CONSTANTS:
         return Term(CONSTANT, (dict(step.node.call.params)["value"],))
     return None
-
-
-def _is_exact(step: Step, tools: Tools) -> bool:
-    return step.node.op.name in CONSTANTS or _is_exact_node(step.node, tools)
-
-
-def _is_as_torch(node: Node) -> bool:
-    """Whether Triton computes what torch does on a GPU, bit for bit."""
-    op = node.op
-    if op.name in CONSTANTS:
-        return True
-    if op.kind != "elementwise" or _is_complex(node):
-        return False
-    return all(WORDS[word].as_torch for word in op.expression.words())
-
-
-def _is_exact_node(node: Node, tools: Tools) -> bool:
-    """Whether generated code has the bits of a step: NumPy's, or those of the same function."""
-    op = node.op
-    if op.kind != "elementwise":
-        return False
-    words = [WORDS[word] for word in op.expression.words()]
-    is_complex = any(dtype.kind == "c" for dtype in node.call.loop)
-    if not all(word.exact and (word.exact_complex or not is_complex) for word in words):
-        return False
-    if tools.has_functions and tools.has_compiler:
-        return True
-    return not is_complex and not calls_blocks(op, "f")
-
-
-def _goes_one_by_one(node: Node) -> bool:
-    """Whether NumPy takes one element after another, which C takes several at a time: halves,
-    quotients and remainders of integers."""
-    loop = node.call.loop
-    divides = node.op.kind == "elementwise" and node.op.expression.word in DIVISIONS
-    return any(dtype in HALVES or (divides and dtype.kind in "iu") for dtype in loop)
 
 
 def in_time(
@@ -422,32 +270,6 @@ def in_time(
     return either
 
 
-def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> bool:
-    """Whether generated code of the same bits is faster than NumPy's function on CPUs, for how
-    operands are: halves, broadcast along short rows, or with their own rows across.
-
-    NumPy begins anew for each short row, and for each element of a line across many. It takes
-    halves one by one, and integers that it divides.
-    """
-    if target.kind != "cpu" or not target.compiles:
-        return False
-    if _goes_one_by_one(node):
-        return _is_exact_node(node, target.tools)
-    shape = node.call.outs[0].shape
-    is_spread = is_short(shape, ()) and any(
-        operand.value >= 0 and seen != shape
-        for operand, seen in zip(node.operands, node.shapes, strict=False)
-    )
-    if not _reads_across(node) and not (is_spread and is_worth_compiling(plan, 1, n_alike)):
-        return False
-    return _is_exact_node(node, target.tools)
-
-
-def _reads_across(node: Node) -> bool:
-    """Whether neighbours in memory are in different rows of an operand, as of a transposed one."""
-    return any(x.access is not None and x.access.is_across for x in node.operands)
-
-
 def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -> Mapped | None:
     """The call that C makes instead of NumPy's function, for a group of one node of which it has
     the same bits: worth it where tasks are so many that starting them takes the time."""
@@ -456,8 +278,8 @@ def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -
         return None
     if target.kind != "cpu" or not target.compiles:
         return None
-    steps, _, _ = _steps(graph, group, plan, "cpu")
-    if not all(_is_exact(step, target.tools) for step in steps):
+    steps, _, _ = steps_of(graph, group, plan, "cpu")
+    if not all(is_exact(step, target.tools) for step in steps):
         return None
     in_c = generate(graph, group, steps, len(plan.space.outs), End(), target.tools)
     if not isinstance(in_c, Compiled):
@@ -556,7 +378,7 @@ def generate(
     axes = reduced_axes(end.of[0]) if end.folds else ()
     line = line_axes(shape, axes)
     # parts of rows are blocks together there, as short rows are
-    across = not end.of and any(_reads_across(step.node) for step in steps)
+    across = not end.of and any(reads_across(step.node) for step in steps)
     short = across or is_short(shape, axes) or _adds_short_rows(shape, axes, end.folds)
     short = short and tools.has_compiler and len(steps) <= MOST_WRITTEN
     for n, i in group_inputs(graph, group):
@@ -618,139 +440,25 @@ def first_choice(
     return either
 
 
-def _compiled_run(
-    generated: Any,
-    steps: list[Step],
-    boxes: np.ndarray,
-    finals: list[Any],
-    final_source: list[tuple[str, int]],
-    n_extra: int,
-) -> Callable[[list[Any], list[Any], int], None]:
+def _compiled_run(generated: Any, made: BySteps) -> Callable[[list[Any], list[Any], int], None]:
     """One call of generated code a tile; then the reduction, if the group ends with one."""
-    if not finals:
+    if not made.finals:
         return lambda ins, outs, i: generated(ins, outs, outs[-1].shape)
-    (final,), ((_, of),) = finals, final_source
-    last = steps[of]
+    (final,), ((_, of),) = made.finals, made.sources
+    last, boxes, n_outs = made.steps[of], made.boxes, made.n_outs
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
-        kept = outs[:n_extra]
+        kept = outs[:n_outs]
         if last.out >= 0:
-            made = outs[last.out]
+            result = outs[last.out]
             generated(ins, kept, shape)
         else:
-            made = scratch(last.register, shape, last.dtype)
-            generated(ins, [*kept, made], shape)
-        final(made, outs[n_extra:], i)
+            result = scratch(last.register, shape, last.dtype)
+            generated(ins, [*kept, result], shape)
+        final(result, outs[n_outs:], i)
 
     return run
-
-
-def _steps(
-    graph: Graph, group: Group, plan: GroupPlan, device_kind: str
-) -> tuple[list[Step], list[Node], list[tuple[str, int]]]:
-    """The steps of a group, the reductions it ends with, and of what each of these is."""
-    where: dict[int, tuple[str, int]] = {}
-    steps: list[Step] = []
-    out_of = {value: k for k, (value, _) in enumerate(plan.space.outs)}
-    at = 0
-    ends: list[Node] = []
-    final_source: list[tuple[str, int]] = []
-    for n in group.nodes:
-        node = graph.nodes[n]
-        sources = []
-        for operand in node.operands:
-            if operand.value in where:
-                sources.append(where[operand.value])
-            else:
-                sources.append(("in", at))
-                at += 1
-        if node.op.kind == "reduction":
-            ends.append(node)
-            final_source.append(sources[0])
-            continue
-        step = Step(lower(node.op, node.call, device_kind), sources, node)
-        step.located = node.op.kind == "creation"
-        step.out = out_of.get(node.outs[0], -1)
-        where[node.outs[0]] = ("step", len(steps))
-        steps.append(step)
-    return steps, ends, final_source
-
-
-def reduce_kernel(node: Node, plan: GroupPlan, device_kind: str, parts_out: bool) -> Any:
-    """`run(tile, outs, i)`: reduce a tile into partial results or, if it is all, the result."""
-    partial = lower_partial(node.op, node.call, device_kind, plan.leaves)
-    finish = lower_finish(node.op, node.call, device_kind)
-    boxes = piece_boxes(plan.cuts, node.call.form.inputs[0], ()) if node.op.located else None
-    at_once = node.op.at_once.get(device_kind) if is_whole(node, plan, parts_out) else None
-    params, contracted = dict(node.call.params), reduced_axes(node)
-
-    def run(tile: Any, outs: Sequence[Any], i: int) -> None:
-        if at_once is not None and 0 not in tile.shape:
-            axes = tuple([axis + tile.ndim for axis in contracted])
-            kept = [n for axis, n in enumerate(tile.shape) if axis not in axes]
-            if at_once(namespace(device_kind), tile, axes, outs[0].reshape(kept), **params):
-                return
-        at = None
-        if boxes is not None:
-            at = At((), (tuple((lo, hi) for lo, hi in boxes[i].tolist()),))
-        parts = partial([tile], at)
-        if parts_out:
-            for part, out in zip(parts, outs, strict=True):
-                out[...] = part
-        else:
-            finish(parts, outs)
-
-    return run
-
-
-def _ends_of(
-    finals: Sequence[Any], sources: Sequence[tuple[str, int]], n_made: Sequence[int], first: int
-) -> dict[int | None, list[tuple[Any, int, slice]]]:
-    """Reductions by the step that they are of (None: of an operand), each with the number of that,
-    and with the places of its outputs: from the first one on, in order."""
-    found: dict[int | None, list[tuple[Any, int, slice]]] = {}
-    for final, (where, k), n in zip(finals, sources, n_made, strict=True):
-        end = (final, k, slice(first, first + n))
-        found.setdefault(k if where == "step" else None, []).append(end)
-        first += n
-    return found
-
-
-def _give_registers(steps: list[Step], reduced: set[int]) -> int:
-    """Scratch registers by liveness; two steps share one when the first is dead by then. Those that
-    are reduced are so at once."""
-    last_use = {k: k for k in reduced}
-    for i, step in enumerate(steps):
-        for where, k in step.sources:
-            if where == "step":
-                last_use[k] = i
-    free: list[int] = []
-    n = 0
-    for i, step in enumerate(steps):
-        if step.out < 0:
-            if free:
-                step.register = free.pop()
-            else:
-                step.register = n
-                n += 1
-        for k in {i, *(k for where, k in step.sources if where == "step")}:
-            if last_use.get(k) == i and steps[k].register >= 0:
-                free.append(steps[k].register)
-    return n
-
-
-def _last_read(steps: Sequence[Step]) -> list[list[int]]:
-    """For each step: those that nothing behind it reads, itself among them."""
-    last = list(range(len(steps)))
-    for number, step in enumerate(steps):
-        for where, k in step.sources:
-            if where == "step":
-                last[k] = number
-    over: list[list[int]] = [[] for _ in steps]
-    for k, number in enumerate(last):
-        over[number].append(k)
-    return over
 
 
 def may_reuse(graph: Graph, group: Group, device_kind: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from infinitensor.tasking.c.fold_loops import Fold
     from infinitensor.tasking.kernels.c_calls import Mapped
     from infinitensor.tasking.kernels.work_left import WorkLeft
+
+    Partial: TypeAlias = tuple[Any, ...]
+    """The partial results of one reduction."""
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:
@@ -83,10 +86,69 @@ def folded_run(
     n_extra: int,
     parts_out: bool,
 ) -> Callable[[list[Any], list[Any], int], None]:
-    """`run(ins, outs, i)`: outputs of steps come first, then those of the reductions."""
+    """`run(ins, outs, i)`: outputs of steps come first, then those of the reductions.
+
+    Leaves are reduced each by itself and merged in pairs: bits do not depend on tiles.
+    """
     axes = reduced_axes(nodes[0])
     finishes = [lower_finish(node.op, node.call, "cpu") for node in nodes]
-    ndim = boxes.shape[1]
+    is_along = generated.inner in axes
+    is_end = [
+        is_along and not parts_out and is_result(*both) for both in zip(folds, nodes, strict=True)
+    ]
+    at_once = _in_one_leaf(generated, folds, axes, is_end)
+    by_leaf = _leaf_by_leaf(_leaves_together(generated, folds, axes), nodes, plan, boxes.shape[1])
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
+        kept, targets = outs[:n_extra], outs[n_extra:]
+        is_direct = is_along and all(shape[axis] <= length for axis, length in plan.leaves)
+        found = at_once(ins, kept, shape, targets) if is_direct else by_leaf(ins, kept, shape, 0)
+        for j, (node, parts) in enumerate(zip(nodes, found, strict=True)):
+            if folds[j].finds:
+                np.add(parts[-1], boxes[i][axes[0]][0], out=parts[-1])
+            n = len(parts) if parts_out else len(node.outs)
+            if parts_out:
+                for part, out in zip(parts, targets[:n], strict=True):
+                    out[...] = part
+            elif folds[j].end == "place":
+                targets[0][...] = parts[0].reshape(targets[0].shape)
+            elif not (is_direct and is_end[j]):
+                finishes[j](parts, targets[:n])
+            targets = targets[n:]
+
+    return run
+
+
+def _in_one_leaf(
+    generated: Any, folds: Sequence[Fold], axes: tuple[int, ...], is_end: Sequence[bool]
+) -> Callable[[list[Any], list[Any], tuple[int, ...], list[Any]], list[Partial]]:
+    """`at_once(ins, kept, shape, targets)`: the partial results of every reduction of a box that no
+    leaf cuts, in scratch arrays of this thread. The last is the result itself, and is where that
+    goes, of reductions that end so (`is_end`).
+    """
+
+    def at_once(
+        ins: list[Any], kept: list[Any], shape: tuple[int, ...], targets: list[Any]
+    ) -> list[Partial]:
+        own = kept_shape(shape, axes)
+        registers = iter(range(-1, -3 * len(folds) - 1, -1))
+        made = []
+        for j, fold in enumerate(folds):
+            beside = fold.parts[: len(fold.parts) - is_end[j]]
+            parts = [scratch(next(registers), own, dtype) for dtype in beside]
+            made.append((*parts, *([targets[j].reshape(own)] if is_end[j] else [])))
+        generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
+        return made
+
+    return at_once
+
+
+def _leaves_together(
+    generated: Any, folds: Sequence[Fold], axes: tuple[int, ...]
+) -> Callable[[list[Any], list[Any], tuple[int, ...]], list[Partial]]:
+    """`leaves(ins, kept, shape)`: the partial results of every reduction in new arrays, of leaves
+    of one length together, which are along axes in front."""
 
     def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Partial results, side by side along the inner axis."""
@@ -96,19 +158,31 @@ def folded_run(
         partials = np.empty([shape[a] for a in (*order, generated.inner)], dtype)
         return np.moveaxis(partials, -1, sum(a < generated.inner for a in order))
 
-    def leaf(ins: list[Any], kept: list[Any], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
-        """The partial results of every reduction, of all leaves along axes in front."""
-        made: list[tuple[Any, ...]] = [
-            tuple(empty(shape, dtype) for dtype in fold.parts) for fold in folds
-        ]
+    def leaves(ins: list[Any], kept: list[Any], shape: tuple[int, ...]) -> list[Partial]:
+        made: list[Partial] = [tuple(empty(shape, dtype) for dtype in fold.parts) for fold in folds]
         generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
         return made
 
+    return leaves
+
+
+def _leaf_by_leaf(
+    leaves: Callable[[list[Any], list[Any], tuple[int, ...]], list[Partial]],
+    nodes: Sequence[Node],
+    plan: GroupPlan,
+    ndim: int,
+) -> Callable[[list[Any], list[Any], tuple[int, ...], int], list[Partial]]:
+    """`by_leaf(ins, kept, shape, depth)`: the partial results of every reduction of a box, merged.
+
+    Axes before `depth` are cut already. Along each other the full leaves are computed together, and
+    what is left by itself.
+    """
+
     def by_leaf(
         ins: list[Any], kept: list[Any], shape: tuple[int, ...], depth: int
-    ) -> list[tuple[Any, ...]]:
+    ) -> list[Partial]:
         if depth == len(plan.leaves):
-            return leaf(ins, kept, shape)
+            return leaves(ins, kept, shape)
         axis, length = plan.leaves[depth][0] - ndim, plan.leaves[depth][1]
         n = shape[axis]
         if n <= length:
@@ -126,46 +200,7 @@ def folded_run(
             merge_pairwise(node, *(several[j] for several in found)) for j, node in enumerate(nodes)
         ]
 
-    is_along = generated.inner in axes
-    is_end = [
-        is_along and not parts_out and is_result(*both) for both in zip(folds, nodes, strict=True)
-    ]
-
-    def at_once(
-        ins: list[Any], kept: list[Any], shape: tuple[int, ...], targets: list[Any]
-    ) -> list[tuple[Any, ...]]:
-        """As `leaf`: where a partial result is the result it goes there, the others into this
-        thread's scratch arrays."""
-        own = kept_shape(shape, axes)
-        registers = iter(range(-1, -3 * len(folds) - 1, -1))
-        made = []
-        for j, fold in enumerate(folds):
-            beside = fold.parts[: len(fold.parts) - is_end[j]]
-            parts = [scratch(next(registers), own, dtype) for dtype in beside]
-            made.append((*parts, *([targets[j].reshape(own)] if is_end[j] else [])))
-        generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
-        return made
-
-    def run(ins: list[Any], outs: list[Any], i: int) -> None:
-        shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
-        kept, targets = outs[:n_extra], outs[n_extra:]
-        is_one = all(shape[axis - ndim] <= length for axis, length in plan.leaves)
-        is_direct = is_along and is_one
-        found = at_once(ins, kept, shape, targets) if is_direct else by_leaf(ins, kept, shape, 0)
-        for j, (node, parts) in enumerate(zip(nodes, found, strict=True)):
-            if folds[j].finds:
-                np.add(parts[-1], boxes[i][axes[0]][0], out=parts[-1])
-            n = len(parts) if parts_out else len(node.outs)
-            if parts_out:
-                for part, out in zip(parts, targets[:n], strict=True):
-                    out[...] = part
-            elif folds[j].end == "place":
-                targets[0][...] = parts[0].reshape(targets[0].shape)
-            elif not (is_direct and is_end[j]):
-                finishes[j](parts, targets[:n])
-            targets = targets[n:]
-
-    return run
+    return by_leaf
 
 
 def reduced_in_c(
