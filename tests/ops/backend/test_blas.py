@@ -282,6 +282,7 @@ def test_tasks_in_c_have_the_bits_of_those_in_python(dtype: str) -> None:
 @needs_library
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", *HALVES])
 def test_stacks_and_einsums_in_c_have_the_bits_of_those_in_python(dtype: Any) -> None:
+    it.config.small_elements = 0  # or all are made at once
     rng = np.random.default_rng(6)
     shapes = ((9, 80, 70), (9, 70, 60), (70, 60), (9, 70))
     given = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
@@ -497,3 +498,23 @@ def test_halves_are_multiplied_where_there_is_no_memory_for_floats(dtype: str) -
         """
     )
     assert found == {"done": True, "same": True}
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+@pytest.mark.parametrize("shape", [(128, 586, 17), (3, 90_000, 2), (40, 900, 300), (5, 0, 7)])
+def test_small_products_of_larger_matrices_are_made_at_once(
+    shape: tuple[int, int, int], dtype: str
+) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(8)
+    a, b = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n)))
+    with it.init("cpu"):
+        x, y = it.asarray(a), it.asarray(b)
+        it.stats(reset=True)
+        made = x @ y
+        assert it.stats()["ways"]["numpy"] == 1
+        many = it.asarray(np.ones((300, 400), dtype)) @ it.asarray(np.ones((400, 300), dtype))
+        assert it.stats()["ways"]["numpy"] == 1  # its result is not small
+        np.testing.assert_array_equal(many.numpy(), np.full((300, 300), 400, dtype))
+    np.testing.assert_allclose(made.numpy(), a @ b, 1e-4, 1e-3)

@@ -49,8 +49,9 @@ def broadcast_fits(*given: Any) -> bool:
 
 
 FEW_MULTIPLICATIONS = 1 << 24
-"""Multiplications of a product at most that is made at once: half a millisecond of a core. A plan
-takes as long for itself as for 100³ of them, and what follows is small too. A GPU takes less."""
+"""Multiplications of a product at most that is made at once, as in `small_products.h`: half a
+millisecond of a core. A plan takes as long for itself as for 100³ of them, and what follows is
+small too. A GPU takes less."""
 
 
 def product_fits(a: Any, b: Any) -> bool:
@@ -108,11 +109,13 @@ def product(a: Any, b: Any) -> Any:
     return at_once("matmul", a, b) if are_halves else np.matmul(a, b)
 
 
-def find_products() -> tuple[int, int]:
+def find_products(are_many: bool) -> tuple[int, int]:
     """The address of the C function that multiplies as plans do, and of how many threads.
 
-    0 where there is no library for it.
+    0 where there is no library for it, and of many multiplications where a GPU takes less.
     """
+    if are_many and current_session().engine.mesh.kind != "cpu":
+        return 0, 1
     address = 0 if config.compile == "never" else _stack_address()
     return address, 1 if lane.is_worker else n_sharing()
 

@@ -4,9 +4,10 @@
 
 enum { N_HOW = 16 }; /* numbers that say how a stack is stored: `_how` of blas.py */
 enum { MOST_MATRICES = 8 }; /* axes of a stack, with its own */
-enum { EACH_OF_RESULT = 16 }; /* multiplications for an element of what is small: more are planned, or made by Python */
+enum { EACH_OF_RESULT = 16 }; /* multiplications for an element of what is small: more are made on CPUs alone */
+enum { FEW_MULTIPLICATIONS = 1 << 24 }; /* and no more: as in numpy_table.py */
 typedef void (*Multiplier)(const int64_t *how, char **arrays, int64_t n_threads);
-static PyObject *find_products; /* the address of the library's `stack`, or 0, and how many threads are to share one */
+static PyObject *find_products; /* the address of the library's `stack`, or 0, and how many threads are to share one; asked whether it is many */
 
 /* An operand as matrices: their rows and columns, the bytes between each and between the matrices, and how many. */
 typedef struct {
@@ -74,10 +75,11 @@ static PyObject *by_library(PyArrayObject *x, PyArrayObject *y, npy_intp limit) 
     int ndim = stack_of(x, y, shape);
     if (ndim < 0) return NULL;
     const npy_intp n = a.n > b.n ? a.n : b.n, made_size = n * a.rows * b.columns;
-    if (made_size > limit || made_size * a.columns > EACH_OF_RESULT * limit) return NULL;
+    const npy_intp n_multiplied = made_size * a.columns;
+    if (made_size > limit || n_multiplied > FEW_MULTIPLICATIONS) return NULL;
     if (PyArray_NDIM(x) > 1) shape[ndim++] = a.rows;
     if (PyArray_NDIM(y) > 1) shape[ndim++] = b.columns;
-    PyObject *found = PyObject_CallNoArgs(find_products);
+    PyObject *found = PyObject_CallOneArg(find_products, n_multiplied > EACH_OF_RESULT * limit ? Py_True : Py_False);
     Py_ssize_t address, n_threads;
     if (!found || !PyArg_ParseTuple(found, "nn", &address, &n_threads)) return Py_XDECREF(found), NULL;
     Py_DECREF(found);
@@ -90,7 +92,7 @@ static PyObject *by_library(PyArrayObject *x, PyArrayObject *y, npy_intp limit) 
     const npy_intp row = b.columns * size, next = n > 1 ? a.rows * row : 0;
     const int64_t how[N_HOW] = {code, a.rows, b.columns, a.columns, a.row, a.column, b.row, b.column,
                                 row, n, a.next, b.next, next, kind, kind, kind};
-    if (made_size * a.columns > ONE_CORE) {
+    if (n_multiplied > ONE_CORE) {
         Py_BEGIN_ALLOW_THREADS /* the caller holds what is read */
         ((Multiplier)address)(how, arrays, n_threads);
         Py_END_ALLOW_THREADS
