@@ -296,4 +296,7 @@ def stored_table(session: Session, version: Version) -> TileTable:
         table = session.store(version.host, layout)
         session.keep(version, table, "asarray")
         return table
-    return TileTable.of_host(version.host)
+    seen: TileTable | None = getattr(version, "host_table", None)
+    if seen is None or seen.whole is not version.host:
+        version.host_table = seen = TileTable.of_host(version.host)
+    return seen

@@ -177,6 +177,7 @@ class Version:
         "dtype",
         "exported",
         "host",
+        "host_table",
         "live",
         "node",
         "out",
@@ -185,6 +186,8 @@ class Version:
         "shape",
         "table",
     )
+    host_table: TileTable
+    """Small host values as plans see them; there once a plan has read them."""
 
     def __init__(self, session: Recording, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.session = session
