@@ -403,13 +403,12 @@ with it.init("cpu"):
 
     others = {int(t) for t in os.listdir("/proc/self/task")}
     seen = []
+    while len(masks()) < 2:
+        numpy_loops.compute(np.sqrt, x)
     for core in cores[:2]:
-        os.sched_setaffinity(main, {core} if seen else cores)
-        for _ in range(20):
-            numpy_loops.compute(np.sqrt, x)
         os.sched_setaffinity(main, {core})
-        time.sleep(0.01)
-        for _ in range(60):
+        limit = time.monotonic() + 60  # who is busy shares only now and then
+        while any(core in mask for mask in masks()) and time.monotonic() < limit:
             numpy_loops.compute(np.sqrt, x)
         seen.append(masks())
 reply(seen=seen, cores=cores)

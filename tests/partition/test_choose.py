@@ -171,7 +171,7 @@ def test_a_wide_product_is_cut_along_what_it_sums_so_that_both_operands_are_read
 
 
 def test_a_product_whose_results_are_as_much_as_its_matrix_is_one_call_that_threads_share() -> None:
-    with it.init("cpu"):
+    with strict("cpu", 0):
         state, weights = it.zeros((64, 256)), it.zeros((256, 1024))
         it.compute(state, weights)
         session = state._session

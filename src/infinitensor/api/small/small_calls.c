@@ -95,10 +95,10 @@ static npy_intp broadcast_size(PyArrayObject *x, PyArrayObject *y) {
     return size;
 }
 
-enum { MATRICES = 4, FACTORS = 16 };
+enum { MATRICES = 4 };
 /* Whether what is multiplied has a small result, of which NumPy's library makes no work of several cores; of halves it
    makes none (`product` in numpy_table.py). A matrix times a vector may be MATRICES times as large as what is small: one
-   pass over it takes less than a plan for itself. Others may be FACTORS times as large. */
+   pass over it takes less than a plan for itself. */
 static int is_little_product(PyArrayObject *x, PyArrayObject *y, npy_intp limit) {
     int n = PyArray_NDIM(x), m = PyArray_NDIM(y), type = PyArray_DESCR(x)->type_num;
     if (type == NPY_HALF) return 0;
@@ -107,12 +107,11 @@ static int is_little_product(PyArrayObject *x, PyArrayObject *y, npy_intp limit)
         PyArrayObject *matrix = n == 1 ? y : x;
         npy_intp size = PyArray_SIZE(matrix), length = PyArray_SIZE(n == 1 ? x : y);
         if (size <= limit) return length <= limit;
-        if (size > MATRICES * limit) return 0;
         int is_plain = PyArray_IS_C_CONTIGUOUS(matrix) || PyArray_IS_F_CONTIGUOUS(matrix);
         if (PyArray_NDIM(matrix) != 2 || !is_plain || type != PyArray_DESCR(y)->type_num) return 0;
         return PyTypeNum_ISFLOAT(type) && length > 0 && length <= limit && size / length <= limit;
     }
-    if (n != 2 || m != 2 || PyArray_DIM(x, 1) != PyArray_DIM(y, 0)) return 0;
+    if (n != 2 || m != 2 || PyArray_DIM(x, 1) != PyArray_DIM(y, 0) || !are_uncut(x, y, limit)) return 0;
     npy_intp size = PyArray_DIM(x, 0) * PyArray_DIM(y, 1);
     return size <= limit && size * PyArray_DIM(x, 1) <= ONE_CORE;
 }
@@ -187,7 +186,7 @@ static int look_at_view(PyObject *x, npy_intp limit) {
 
 /* The result of an operator, or NULL: without an error where Python has to do it. */
 static PyObject *operated(int op, PyObject *first, PyObject *second) {
-    npy_intp limit = limit_now(), most = op == MATMUL && limit < ONE_CORE ? FACTORS * limit : limit;
+    npy_intp limit = limit_now(), most = op == MATMUL && limit < ONE_CORE ? MATRICES * limit : limit;
     PyObject *session = NULL;
     if (limit > 0 && (look_at_view(first, most) || look_at_view(second, most))) return NULL;
     PyObject *a = limit > 0 ? operand(first, &session, most) : NULL;

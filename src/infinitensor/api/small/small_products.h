@@ -6,6 +6,7 @@ enum { N_HOW = 16 }; /* numbers that say how a stack is stored: `_how` of blas.p
 enum { MOST_MATRICES = 8 }; /* axes of a stack, with its own */
 enum { EACH_OF_RESULT = 16 }; /* multiplications for an element of what is small: more are made on CPUs alone */
 enum { FEW_MULTIPLICATIONS = 1 << 24 }; /* and no more: as in numpy_table.py */
+enum { ONE_PIECE = 1 << 17 }; /* elements of a matrix whose products no plan cuts: `LEAF_ELEMENTS` of a CPU */
 typedef void (*Multiplier)(const int64_t *how, char **arrays, int64_t n_threads);
 static PyObject *find_products; /* the address of the library's `stack`, or 0, and how many threads are to share one; asked whether it is many */
 
@@ -14,6 +15,12 @@ typedef struct {
     npy_intp rows, columns, row, column, next, n;
     char *at;
 } Matrices;
+
+/* Whether no plan cuts the sums of a product, which shows in its bits. */
+static int are_uncut(PyArrayObject *x, PyArrayObject *y, npy_intp limit) {
+    const npy_intp most = limit > ONE_PIECE ? limit : ONE_PIECE;
+    return PyArray_SIZE(x) <= most && PyArray_SIZE(y) <= most;
+}
 
 /* Whether the library takes a matrix so, without a copy: `is_suited` of blas.py; of halves any. */
 static int is_taken(const Matrices *m, npy_intp size, int is_of_halves) {
@@ -71,6 +78,7 @@ static PyObject *by_library(PyArrayObject *x, PyArrayObject *y, npy_intp limit) 
     npy_intp shape[MOST_MATRICES], size = PyArray_ITEMSIZE(x);
     Matrices a, b;
     if (code < 0 || type != array_type(y) || !are_matrices(x, 1, &a) || !are_matrices(y, 0, &b)) return NULL;
+    if (!are_uncut(x, y, limit)) return NULL;
     if (a.columns != b.rows || !is_taken(&a, size, kind) || !is_taken(&b, size, kind)) return NULL;
     int ndim = stack_of(x, y, shape);
     if (ndim < 0) return NULL;
