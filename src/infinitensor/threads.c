@@ -107,6 +107,14 @@ static void leave_core_alone(void) {}
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
+/* Each who is woken wakes others: where waking takes as long as the work itself, nobody does it for all. */
+static void wake_some(void) {
+    if (LOAD(n_to_wake) < 1) return;
+    pthread_mutex_lock(&lock); /* who was about to sleep does */
+    pthread_mutex_unlock(&lock);
+    for (int k = 0; k < WOKEN_EACH && ADD(n_to_wake, -1) >= 0; k++) pthread_cond_signal(&wake);
+}
+
 /* Do what is offered, if there is room for one more and it is no job, or these are done here too; whether it was done.
    Only who is inside knows what is offered: the place may have been given to another before. */
 static int take(Offer *offer, int does_jobs) {
@@ -114,6 +122,7 @@ static int take(Offer *offer, int does_jobs) {
     int is_in = 0;
     if (ADD(offer->gate, 1) > 0 && (does_jobs || !offer->is_job) && ADD(offer->n_wanted, -1) >= 0) {
         is_in = 1;
+        wake_some(); /* who offers it may have counted on that */
         offer->work(offer->given);
     }
     if (ADD(offer->gate, -1) == -CLOSED && LOAD(n_waiting)) {
@@ -122,14 +131,6 @@ static int take(Offer *offer, int does_jobs) {
         pthread_mutex_unlock(&lock);
     }
     return is_in;
-}
-
-/* Each who is woken wakes others: where waking takes as long as the work itself, nobody does it for all. */
-static void wake_some(void) {
-    if (LOAD(n_to_wake) < 1) return;
-    pthread_mutex_lock(&lock); /* who was about to sleep does */
-    pthread_mutex_unlock(&lock);
-    for (int k = 0; k < WOKEN_EACH && ADD(n_to_wake, -1) >= 0; k++) pthread_cond_signal(&wake);
 }
 
 /* Until there is another offer than those seen; whether this thread may stay. */
@@ -222,6 +223,7 @@ static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t is
     for (; made < end; made++)
         if (!LOAD(made->is_used) && !__atomic_exchange_n(&made->is_used, 1, __ATOMIC_SEQ_CST)) break;
     if (made == end) return 0;
+    if (!own_number) leave_core_alone();
     if (ADD(n_open, 1) == 1) note_gap();
     made->work = work;
     made->given = given;
@@ -230,12 +232,12 @@ static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t is
     ADD(made->gate, CLOSED);
     ADD(n_made, 1);
     if (LOAD(n_threads) < n || LOAD(n_kept) < n) start(n);
-    if (!own_number) leave_core_alone();
     const int64_t asleep = LOAD(n_asleep), missing = n - (LOAD(n_threads) - asleep);
     if (asleep && missing > 0) {
         STORE(called_at, now_ns());
         STORE(n_to_wake, missing < asleep ? missing : asleep);
-        if (2 * missing > n) wake_some(); /* else one of those who come does */
+        /* else one of those who come does, but who came before this was counted */
+        if (2 * missing > n || LOAD(made->n_wanted) < n) wake_some();
     }
     return made;
 }
