@@ -14,6 +14,7 @@ from infinitensor.ir import call_tables
 from infinitensor.ops.backend import c_loops
 from infinitensor.ops.forms import fold_order
 from infinitensor.ops.points import pairs_c
+from infinitensor.partition import LEAF_ELEMENTS
 from infinitensor.runtime.native import c_program
 from infinitensor.runtime.run import ready_tasks
 from infinitensor.runtime.state import run_status
@@ -56,6 +57,8 @@ def fields(file: str, name: str) -> list[str]:
         ("api/small/host_values.h", "ONE_CORE", numpy_table.ONE_CORE),
         ("api/small/host_values.h", "ONE_CORE_DOT", numpy_table.ONE_CORE_DOT),
         ("api/small/small_calls.c", "LEAST_OF_OURS", numpy_table.LEAST_OF_OURS),
+        ("api/small/small_products.h", "FEW_MULTIPLICATIONS", numpy_table.FEW_MULTIPLICATIONS),
+        ("api/small/small_products.h", "ONE_PIECE", LEAF_ELEMENTS["cpu"]),
         ("ops/backend/look.c", "LEFT", c_loops.LEFT),
         ("ops/points/pairs.c", "LEAF", 32),  # `scratch_of` in pairs_c.py
         ("ops/points/prim.c", "LEAF", 32),

@@ -65,7 +65,7 @@ static __attribute__((constructor)) void begin(void) {
    schedulers fill a core before they use another. So threads may run on every core but that of the last who had work. */
 enum { MOST_PLACED = 256, PLACED_NS = 1000000 };
 static pid_t placed[MOST_PLACED]; /* threads, with the lock; 0: none */
-static cpu_set_t allowed;         /* cores of who started the first of them */
+static cpu_set_t allowed, given;  /* cores of who started the first of them; those that they were given last */
 static int64_t avoided = -1, placed_at;
 
 static void enter_places(void) {
@@ -85,6 +85,12 @@ static void look_at_cores(void) {
     if (sched_getaffinity(0, sizeof allowed, &allowed)) CPU_ZERO(&allowed);
 }
 
+/* Whether nobody else has said where a thread may run. */
+static int is_ours_to_place(pid_t thread) {
+    cpu_set_t now;
+    return thread && !sched_getaffinity(thread, sizeof now, &now) && (CPU_EQUAL(&now, &allowed) || CPU_EQUAL(&now, &given));
+}
+
 /* The caller has work; it is none of these threads. */
 static void leave_core_alone(void) {
     const int core = sched_getcpu();
@@ -92,7 +98,8 @@ static void leave_core_alone(void) {
     cpu_set_t others = allowed;
     CPU_CLR(core, &others);
     for (int k = 0; CPU_COUNT(&others) && k < MOST_PLACED; k++)
-        if (placed[k]) sched_setaffinity(placed[k], sizeof others, &others);
+        if (is_ours_to_place(placed[k])) sched_setaffinity(placed[k], sizeof others, &others);
+    given = others;
     STORE(avoided, core);
     STORE(placed_at, now_ns());
     pthread_mutex_unlock(&lock);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -20,9 +22,9 @@ from infinitensor.ops.table.work import COMPLEX_WORK, FUNCTION_WORK, work_of
     ],
     ids=["sum", "function", "complex", "complex function", "reduction"],
 )
-def test_functions_and_complex_numbers_cost_more(made: object, wanted: int) -> None:
+def test_functions_and_complex_numbers_cost_more(made: Any, wanted: int) -> None:
     it.config.small_elements = 0
     with it.init("cpu"):
-        result = made(it.asarray(np.ones(100)))  # type: ignore[operator]
+        result = made(it.asarray(np.ones(100)))
         node = result._cell.version.node
         assert work_of(node) == wanted
