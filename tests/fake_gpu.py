@@ -68,7 +68,7 @@ def fake_gpu(scale: int = 1, plans_triton: bool = False) -> Iterator[None]:
         "stream": lambda self: None,
         "mark": lambda self, lane: _Over(),
         "wait": lambda self, lane, event: None,
-        "record": lambda self, work: None,
+        "record": lambda self, work, most_own_bytes=None: None,
         "play": lambda self, start: start(),
         "synchronize": lambda self: None,
         "free_bytes": lambda self: 1 << 33,

@@ -99,8 +99,11 @@ class Device(Protocol):
         """Whether what is started in a lane here and there runs in the order it was started."""
         return True
 
-    def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
-        """A call that starts again what `work` starts here; None where that cannot be had."""
+    def record(
+        self, work: Callable[[], None], most_own_bytes: int | None = None
+    ) -> Callable[[], None] | None:
+        """A call that starts again what `work` starts here; None where that cannot be had, or where
+        it would hold more memory of its own than that."""
         return None
 
     def play(self, start: Callable[[], None]) -> None:
@@ -279,19 +282,22 @@ class CudaDevice(Device):
         """Virtual devices share those of their GPU."""
         return bool(self.gpu == other.gpu)
 
-    def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
+    def record(
+        self, work: Callable[[], None], most_own_bytes: int | None = None
+    ) -> Callable[[], None] | None:
         """A call that starts again what `work` starts on our stream; None where it cannot be.
 
         While it is recorded nothing runs. (A kernel that waits for the GPU cannot be recorded.)
         Recordings run one after another, and what they make for themselves is in one piece of
-        memory.
+        memory; in one of its own where a number of bytes is given, and None where it is more.
         """
-        graph = self._torch.cuda.CUDAGraph()
-        pool = _pools.get(self.gpu.index)
+        torch = self._torch
+        graph, gpu = torch.cuda.CUDAGraph(), self.gpu.index
+        is_apart = most_own_bytes is not None
+        before = torch.cuda.memory_reserved(gpu) if is_apart else 0
+        pool = None if is_apart else _pools.get(gpu)
         if pool is None or not pool.graphs:  # torch takes the memory away after the last graph
-            pool = _pools[self.gpu.index] = Pool(
-                self._torch.cuda.graph_pool_handle(), weakref.WeakSet()
-            )
+            pool = Pool(torch.cuda.graph_pool_handle(), weakref.WeakSet())
         with self.running():
             try:
                 graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
@@ -301,11 +307,19 @@ class CudaDevice(Device):
                     graph.capture_end()
             except (RuntimeError, AssertionError):
                 # torch's own random numbers stay in what was to be recorded, but for a copy of them
-                own = self._torch.cuda.default_generators[self.gpu.index]
+                own = torch.cuda.default_generators[gpu]
                 own.graphsafe_set_state(own.clone_state())
                 return None
-        pool.graphs.add(graph)
-        return Recorded(graph, int(self._stream.cuda_stream))
+        stream = int(self._stream.cuda_stream)
+        if most_own_bytes is None:
+            pool.graphs.add(graph)
+            _pools[gpu] = pool
+            return Recorded(graph, stream)
+        own_bytes = max(torch.cuda.memory_reserved(gpu) - before, 0)
+        if own_bytes > most_own_bytes:
+            graph.reset()
+            return None
+        return Recorded(graph, stream, own_bytes)
 
     def play(self, start: Callable[[], None]) -> None:
         """Start what was recorded, on our stream. (As in the context of `running`, of which there

@@ -56,12 +56,14 @@ class Recorded:
     """Kernels that torch has recorded as a CUDA graph, for one stream of ours.
 
     A call starts them on torch's current stream; `launch` on ours, whatever the current one is.
+    `own_bytes`: memory that no other recording shares.
     """
 
-    __slots__ = ("_graph", "_handles")
+    __slots__ = ("_graph", "_handles", "own_bytes")
 
-    def __init__(self, graph: Any, stream: int) -> None:
+    def __init__(self, graph: Any, stream: int, own_bytes: int = 0) -> None:
         self._graph = graph
+        self.own_bytes = own_bytes
         handle = getattr(graph, "raw_cuda_graph_exec", None)  # torch has it since 2.11
         self._handles = (0, stream) if handle is None else (int(handle()), stream)
 

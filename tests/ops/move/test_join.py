@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.ops.against_numpy import agree, refuse
+from tests.ops.table_xp import WHOLE, TableXp
 
 import infinitensor as it
+from infinitensor.ops.move.join import LONG_ROW_BYTES
 
+torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("in_small_tiles")
 
 RNG = np.random.default_rng(24)
@@ -81,3 +84,31 @@ def test_what_does_not_join_or_split_is_refused_as_by_numpy() -> None:
     refuse(lambda xp, a: xp.array_split(a, 0)[0], X, match="larger than 0")
     refuse(lambda xp, a: xp.hsplit(a[0, 0, 0], 1)[0], X, match="1 or more dimensions")
     refuse(lambda xp, a: xp.vsplit(a[0, 0], 1)[0], X, match="2 or more dimensions")
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["uint16", "float16", "float32", "complex128", "bool"])
+def test_long_rows_are_joined_by_one_call_of_torch_on_a_gpu(
+    axis: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All parts, however many; not short rows, casts and parts that are not contiguous."""
+    joined: list[int] = []
+    cat = torch.cat
+
+    def noted(parts: list[Any], *how: Any, **options: Any) -> Any:
+        joined.append(len(parts))
+        return cat(parts, *how, **options)
+
+    monkeypatch.setattr(torch, "cat", noted)
+    shapes = [(5, 3, LONG_ROW_BYTES), (5, 3, LONG_ROW_BYTES)]
+    parts = [RNG.integers(0, 2, shape).astype(dtype) for shape in shapes * 6]
+    xp = TableXp(WHOLE, "cuda")
+
+    def agrees(parts: list[np.ndarray], axis: int) -> bool:
+        found = xp.call("_concatenate", parts, axis)
+        np.testing.assert_array_equal(found, np.concatenate(parts, axis), strict=True)
+        return bool(joined) and joined.pop() == len(parts)
+
+    assert agrees(parts, axis)
+    assert not agrees([part[..., :1] for part in parts], 2)
+    assert not agrees([parts[0], parts[1].real.astype("i8")], axis)

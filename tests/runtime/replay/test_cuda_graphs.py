@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,6 +121,59 @@ def test_recordings_that_fail_end_it_for_the_process(no_failures: None) -> None:
         assert not Replays().is_over
         Replays().keep("a", None)
     assert Replays().is_over
+
+
+class Apart:
+    """What starts kernels that have memory of their own."""
+
+    def __init__(self, own_bytes: int) -> None:
+        self.own_bytes = own_bytes
+
+    def __call__(self) -> None:
+        """Starts nothing."""
+
+
+def test_what_may_take_much_is_recorded_with_memory_of_its_own(
+    no_failures: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As much as is left of what all of them may hold; who takes more is not tried again, and that
+    is no failure of the process."""
+    monkeypatch.setattr(cuda_graphs, "_own_bytes", [0])
+    asked: list[tuple[Any, ...]] = []
+
+    def record(work: Callable[[], None], *most: int) -> Apart | None:
+        asked.append(most)
+        work()
+        return Apart(100) if not most or most[0] >= 100 else None
+
+    device: Any = SimpleNamespace(record=record)
+    apart, shared = Replays(is_apart=True), Replays()
+    most = cuda_graphs.MOST_SCRATCH
+    assert shared.most_own_bytes is None
+    assert apart.most_own_bytes == most
+    first = cuda_graphs.recorded(device, nothing, apart.most_own_bytes)
+    assert first is not None
+    assert apart.most_own_bytes == most - 100
+    assert cuda_graphs.recorded(device, nothing, shared.most_own_bytes) is not None
+    assert asked == [(most,), ()]
+    refused = cuda_graphs.recorded(device, nothing, 50)
+    assert refused is None
+    apart.keep("a", refused)
+    assert apart.is_over
+    assert not Replays().is_over
+    assert cuda_graphs._failures == [0]
+    del first
+    assert apart.most_own_bytes == most
+
+
+def test_steps_are_not_recorded_apart_while_their_kernels_are_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cuda_graphs, "n_compiling", lambda: 1)
+    assert Replays(is_apart=True).is_early
+    assert not Replays().is_early
+    monkeypatch.setattr(cuda_graphs, "n_compiling", lambda: 0)
+    assert not Replays(is_apart=True).is_early
 
 
 def test_scalars_are_distinguished_by_their_bits() -> None:
@@ -240,6 +294,29 @@ def test_steps_that_are_replayed_often_become_one_kernel(
     assert 0 < n_generated == len(generated)  # and then they are recorded
     assert recordings() > 0
     np.testing.assert_array_equal(layers(it, x, weights).numpy(), first)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("has_room", [True, False])
+def test_programs_that_claim_much_are_recorded_if_they_take_little(
+    session: Any, has_room: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sort takes copies, a comparison nothing; both say that they may take some."""
+    monkeypatch.setattr(cuda_graphs, "MOST_SCRATCH", 1 << 22 if has_room else 0)
+    x = np.random.default_rng(0).normal(size=(1000, 700)).astype(np.float32)
+    ours = it.asarray(x)
+    seen: list[int] = []
+    for program in (it.any, lambda y: it.sort(y, axis=0)):
+        wanted = program(ours > 100 if program is it.any else ours).numpy()
+        for _ in range(200):
+            found = it.compute(program(ours > 100 if program is it.any else ours))
+            if recordings() > len(seen):
+                break
+            time.sleep(0.01)
+        seen.append(recordings())
+        np.testing.assert_array_equal(found.numpy(), wanted)
+    assert seen[0] == 1 or not has_room
+    assert seen[1] - seen[0] <= has_room
 
 
 @pytest.mark.gpu

@@ -66,10 +66,13 @@ def test_a_compiler_that_fails_is_named_in_a_warning_and_the_group_still_runs(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(native, "_loaded", {})
     with it.init("cpu"):
-        x = it.asarray(np.arange(20.0))
-        y = x * 2.125 + 1
+        given = np.arange(20.0)
+        x = it.asarray(given)
+        y = it.copysign(x * 2.125 + 1, 5 - x) - x  # what no other test has compiled here
         with pytest.warns(RuntimeWarning, match="no room"):
-            np.testing.assert_array_equal(y.numpy(), np.arange(20.0) * 2.125 + 1)
+            np.testing.assert_array_equal(
+                y.numpy(), np.copysign(given * 2.125 + 1, 5 - given) - given
+            )
 
 
 def calls_of_compiled(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:

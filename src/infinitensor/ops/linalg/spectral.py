@@ -14,6 +14,7 @@ from numpy.lib import NumpyVersion
 from infinitensor.lazy_torch import torch
 from infinitensor.ops.linalg.factor import reduced_qr
 from infinitensor.ops.linalg.triangles import (
+    MOST_NUMPYS,
     LinAlgError,
     adjoint,
     block_fits,
@@ -49,12 +50,16 @@ def _work_bytes(ins: Any, outs: Any, params: Any) -> int:
 
     Divide and conquer takes 4 k^2 numbers and once the matrix for vectors of shape (m, k) (gesdd),
     or 2 n^2 (syevd); geev keeps real vectors beside the complex ones. Without vectors they take
-    one matrix.
+    one matrix. NumPy (2.5, for a small matrix) has one more, and all of them in double
+    precision.
     """
     m, n = ins[0].shape[-2:]
     k = min(m, n)
     item = linalg_dtype(ins[0].dtype).itemsize
     work = 4 * k * k + m * n if any(spec.ndim == ins[0].ndim for spec in outs) else m * n
+    if max(m, n) <= MOST_NUMPYS:
+        work += m * n
+        item = max(item, 8 if linalg_dtype(ins[0].dtype).kind == "f" else 16)
     given = item * (2 * ins[0].n_elements + work + 130 * (m + n))
     return int(given + sum(spec.n_bytes for spec in outs) + 4096)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
+from math import prod
 from operator import index as as_int
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import Call, Spec, call
+from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
 from infinitensor.ops.move import join_triton, moved_rows
 from infinitensor.ops.table.registry import Array, op, program
@@ -87,8 +89,27 @@ def _concatenate_call(
 def _joined_cuda(
     xp: Any, *tiles: Any, out: Any, at: At, axis: int, starts: tuple[int, ...]
 ) -> None:
-    if not join_triton.join([x for x in tiles if x is not None], axis, out):
+    parts = [x for x in tiles if x is not None]
+    if _are_long_rows(parts, axis, out):
+        xp.cat([as_signed(x) for x in parts], axis, out=as_signed(out))
+    elif not join_triton.join(parts, axis, out):
         _joined_kernel(xp, *tiles, out=out, at=at, axis=axis, starts=starts)
+
+
+LONG_ROW_BYTES = 512
+"""Of a part, from which torch joins as fast as memory: all parts by one kernel. Of shorter ones it
+writes lines of memory several times."""
+
+
+def _are_long_rows(parts: Sequence[Any], axis: int, out: Any) -> bool:
+    """Whether parts that fill `out`, in its dtype, each have all their rows one after the other."""
+    if len(parts) < 2 or not out.is_contiguous():
+        return False
+    row = prod(out.shape[axis + 1 :]) * out.element_size()
+    return all(
+        x.dtype == out.dtype and x.is_contiguous() and x.shape[axis] * row >= LONG_ROW_BYTES
+        for x in parts
+    )
 
 
 _JOIN: dict[str, Any] = {

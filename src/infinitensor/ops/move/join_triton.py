@@ -1,4 +1,4 @@
-"""Joining on a GPU: all parts in one pass, each program with its block of what they make together.
+"""Joining short rows on a GPU: all parts in one pass, each program with its own block.
 
 A copy for each part starts a kernel for each, and writes lines of memory twice where parts take
 turns in them.

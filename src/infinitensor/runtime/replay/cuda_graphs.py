@@ -16,6 +16,7 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.events import lane
+from infinitensor.jit import n_compiling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 LEAST_TASKS = 4
 """Tasks from which recording them is worth it."""
 MOST_SCRATCH = 1 << 28
-"""Bytes of scratch that a recording may have: all share the same, which is held while one lives."""
+"""Bytes of scratch up to which recordings share the same memory, which is held while one lives.
+What may take more has memory of its own, as much as it takes when it is recorded (often nothing: an
+op says what it takes at most, whatever runs); together no more than this."""
 MOST_RECORDINGS = 1024
 """Recordings of a process: a driver keeps some kilobytes for each kernel of one."""
 RECORDINGS = 4
@@ -44,6 +47,7 @@ FAILURES = 256
 
 _failures = [0]
 _n_held = [0]
+_own_bytes = [0]
 
 
 class Recording:
@@ -67,6 +71,7 @@ class Recording:
         self.checks = checks
         self.moved_bytes = 0
         _n_held[0] += 1
+        _own_bytes[0] += _own_bytes_of(start)
         totals: Counter[Left] = Counter()
         for left, work in noted:
             totals[left] += work
@@ -82,14 +87,21 @@ class Recording:
 
     def __del__(self) -> None:
         _n_held[0] -= 1
+        _own_bytes[0] -= _own_bytes_of(self.start)
+
+
+def _own_bytes_of(start: Callable[[], None]) -> int:
+    return getattr(start, "own_bytes", 0)
 
 
 class Replays:
-    """The recordings of a program, by memory and scalars."""
+    """The recordings of a program, by memory and scalars; each with memory of its own, or all with
+    that of others."""
 
-    __slots__ = ("_n_missed", "_scalars", "_seen", "_texts", "alike")
+    __slots__ = ("_is_apart", "_n_missed", "_scalars", "_seen", "_texts", "alike")
 
-    def __init__(self) -> None:
+    def __init__(self, is_apart: bool = False) -> None:
+        self._is_apart = is_apart
         self.alike: dict[tuple[int, int], list[int]] | None = None
         """Slots that a run has to fill, by device and size; None until one has looked."""
         self._seen: OrderedDict[Any, Recording | None] = OrderedDict()
@@ -106,6 +118,17 @@ class Replays:
     def has_room(self) -> bool:
         """Whether there may be one more recording."""
         return _n_held[0] < MOST_RECORDINGS
+
+    @property
+    def is_early(self) -> bool:
+        """Whether what is recorded now would be steps that take much more memory than the kernels
+        which are compiled beside them."""
+        return self._is_apart and n_compiling() > 0
+
+    @property
+    def most_own_bytes(self) -> int | None:
+        """Memory of its own that one more may have; None: it shares that of others."""
+        return max(MOST_SCRATCH - _own_bytes[0], 0) if self._is_apart else None
 
     def texts(self, scalars: Sequence[Any]) -> tuple[Any, ...]:
         """Scalars as they are compared: 0.0 and -0.0 are equal, but not the same.
@@ -145,7 +168,7 @@ class Replays:
     def keep(self, key: Any, recording: Recording | None) -> None:
         """Keep a recording; None: it failed."""
         if recording is None:
-            _failures[0] += 1
+            _failures[0] += not self._is_apart  # which mostly fail for what they hold
             self._n_missed = REMEMBERED_BUFFER_SETS + 1
             return
         self._seen[key] = recording
@@ -155,12 +178,12 @@ class Replays:
 
 
 def replays_of(program: Program, devices: Sequence[Device]) -> Replays | None:
-    """Where recordings of a program are kept; None if it is not on one GPU, or holds too much."""
+    """Where recordings of a program are kept; None if it is not on one GPU."""
     gpus = {device.name.split("#")[0] for device in devices}
     if devices[0].kind != "cuda" or len(gpus) > 1:
         return None
     scratch = max(family.scratch_bytes for family in program.graph.families)
-    return Replays() if scratch <= MOST_SCRATCH else None
+    return Replays(is_apart=scratch > MOST_SCRATCH)
 
 
 def work_again(
@@ -181,9 +204,9 @@ def work_again(
         return False
     recording = replays.find(key)
     if recording is None:
-        if not replays.is_seen(key) or not replays.has_room:
+        if not replays.is_seen(key) or not replays.has_room or replays.is_early:
             return False
-        recording = _recorded(tiles, status, work_through)
+        recording = _recorded(tiles, status, work_through, replays.most_own_bytes)
         replays.keep(key, recording)
         if recording is None:
             return False
@@ -238,10 +261,12 @@ def as_bytes(places: Sequence[int]) -> bytes:
     return int_array("q", places).tobytes()
 
 
-def _recorded(tiles: Tiles, status: Status, work_through: Callable[[], None]) -> Recording | None:
+def _recorded(
+    tiles: Tiles, status: Status, work_through: Callable[[], None], most_own_bytes: int | None
+) -> Recording | None:
     """Record all tasks; nothing runs meanwhile. None, and as before, where that fails."""
     at_home = tiles.directory.state()
-    recording = recorded(tiles.devices[0], work_through)
+    recording = recorded(tiles.devices[0], work_through, most_own_bytes)
     moved = status.counts.pop("bytes_moved", 0)
     failed = status.failure is not None or status.n_done < status.n_tasks
     tiles.directory.restore(at_home)
@@ -256,13 +281,17 @@ def _recorded(tiles: Tiles, status: Status, work_through: Callable[[], None]) ->
     return recording
 
 
-def recorded(device: Device, work: Callable[[], None]) -> Recording | None:
-    """The kernels that `work` starts, none of which runs meanwhile; None where that fails."""
+def recorded(
+    device: Device, work: Callable[[], None], most_own_bytes: int | None = None
+) -> Recording | None:
+    """The kernels that `work` starts, none of which runs meanwhile; None where that fails, or they
+    take more memory of their own than that."""
     noted: list[tuple[Left, int]] = []
     read: list[Any] = []
     lane.noted, lane.read = noted, read
     try:
-        again = device.record(work)
+        apart = () if most_own_bytes is None else (most_own_bytes,)
+        again = device.record(work, *apart)
     finally:
         lane.noted = lane.read = None
     if again is None:

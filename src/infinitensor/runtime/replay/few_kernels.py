@@ -249,14 +249,16 @@ class Few(NamedTuple):
         """Record what comes a second time; None: it is the first, or that cannot be."""
         replays = self.replays
         assert replays is not None
-        if not replays.is_seen(key) or not replays.has_room:
+        if not replays.is_seen(key) or not replays.has_room or replays.is_early:
             return None
         lane.in_task = True
         lane.checks = []
         try:
             with self.device.running():
                 values, outs = self._arrays(given, buffers, scalars)
-                recording = recorded(self.device, lambda: self._run(values, outs))
+                recording = recorded(
+                    self.device, lambda: self._run(values, outs), replays.most_own_bytes
+                )
         finally:
             lane.in_task = False
             lane.checks = None
