@@ -198,6 +198,13 @@ def without_interrupts() -> AbstractContextManager[Any]:
     return _WITHIN if _held and not _open and get_ident() == _MAIN else _OUTERMOST
 
 
+def hold_back() -> AbstractContextManager[Any]:
+    """A block that has begun, for C, which ends it."""
+    block = without_interrupts()
+    block.__enter__()
+    return block
+
+
 _OUTERMOST = Uninterrupted()
 """Without work to stop, one is as good as another."""
 

@@ -37,9 +37,9 @@ def _driver() -> tuple[Callable[..., bool], Callable[..., bool], Callable[..., b
     return module.launch_graph, module.wait, module.read
 
 
-def launch_graph(graph: int, stream: int) -> bool:
-    """Start an instantiated graph on a stream; whether the driver did."""
-    return _driver()[0](graph, stream)
+def launch_graph() -> Callable[[int, int], bool]:
+    """The call that starts an instantiated graph on a stream, and says whether the driver did."""
+    return _driver()[0]
 
 
 def wait(streams: tuple[int, ...]) -> bool:
@@ -59,10 +59,11 @@ class Recorded:
     `own_bytes`: memory that no other recording shares.
     """
 
-    __slots__ = ("_graph", "_handles", "own_bytes")
+    __slots__ = ("_by_driver", "_graph", "_handles", "own_bytes")
 
     def __init__(self, graph: Any, stream: int, own_bytes: int = 0) -> None:
         self._graph = graph
+        self._by_driver = launch_graph()
         self.own_bytes = own_bytes
         handle = getattr(graph, "raw_cuda_graph_exec", None)  # torch has it since 2.11
         self._handles = (0, stream) if handle is None else (int(handle()), stream)
@@ -72,4 +73,4 @@ class Recorded:
 
     def launch(self) -> bool:
         """Start them by one call of the driver; whether that did."""
-        return launch_graph(*self._handles)
+        return self._by_driver(*self._handles)

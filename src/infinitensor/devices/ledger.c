@@ -112,6 +112,12 @@ static PyObject *rested(PyObject *ledger, PyObject *n_bytes) {
     return buffer;
 }
 
+/* `Ledger.has`, as far as it can be said without taking back what was given. */
+static int has(PyObject *ledger, PyObject *n_bytes) {
+    const long long budget = PyLong_AsLongLong(L(L_BUDGET)), used = PyLong_AsLongLong(L(L_USED)), n = PyLong_AsLongLong(n_bytes);
+    return PyErr_Occurred() ? -1 : used <= budget - n;
+}
+
 /* take_at_rest(ledger, n_bytes) */
 static PyObject *take_at_rest(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     return n == 2 ? rested(args[0], args[1]) : PyErr_Format(PyExc_TypeError, "take_at_rest takes two");
@@ -140,7 +146,7 @@ static PyMethodDef functions[] = {
     {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_ledger", .m_size = -1, .m_methods = functions};
 
-static const Ledgers ledgers = {rested};
+static const Ledgers ledgers = {rested, has};
 
 PyMODINIT_FUNC PyInit__ledger(void) {
     if (!(acquire = PyUnicode_InternFromString("acquire")) || !(release = PyUnicode_InternFromString("release")) ||

@@ -75,6 +75,10 @@ class Kernels(Protocol):
         """Bytes that they need of each device."""
 
     @property
+    def alone(self) -> Any:
+        """A pointer for C to what starts them without Python (`few_kernels.h`), or None."""
+
+    @property
     def counts(self) -> dict[str, int]:
         """What a start of them adds to other counts of `stats()`."""
 

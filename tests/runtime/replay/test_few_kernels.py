@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +17,10 @@ from tests.ir.sessions import local
 import infinitensor as it
 from infinitensor import events, jit
 from infinitensor.api.evaluate import evaluate
+from infinitensor.devices import gpu_driver
 from infinitensor.devices.device import CudaDevice
 from infinitensor.ir.mesh import Tools
+from infinitensor.native import extension
 from infinitensor.runtime.replay import few_kernels
 from infinitensor.runtime.replay.few_kernels import Few
 from infinitensor.runtime.replay.one_launch import Again
@@ -217,6 +223,160 @@ def test_tasks_of_several_kernels_are_recorded_on_memory_that_is_used_again(
         session.drain()
         assert local(session).ledgers[0].used_bytes == 0
     assert all(started)
+
+
+class FakeDriver:
+    """Starts what was recorded by its number, as NVIDIA's does: by an address that C calls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        module = extension("devices/gpu_driver")
+        if module is None or few_kernels._alone is None:
+            pytest.skip("no compiler")
+        self.n_launched, self.refuses = 0, False
+        self.works: list[Any] = []
+        self.recorded: list[gpu_driver.Recorded] = []
+        self.module = module
+        self._launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(self.launch)
+        self.start_by(self._launch)
+        calls = module.launch_graph, gpu_driver._never, gpu_driver._never
+        monkeypatch.setattr(gpu_driver, "_driver", lambda: calls)
+        run = Few._run
+
+        def record(device: CudaDevice, work: Any) -> Any:
+            self.works.append(_run_again(work, run, monkeypatch))
+            number = len(self.works)
+            graph = SimpleNamespace(raw_cuda_graph_exec=lambda: number, replay=self.works[-1])
+            self.recorded.append(gpu_driver.Recorded(graph, 7))
+            return self.recorded[-1]
+
+        def play(device: CudaDevice, start: Any) -> None:
+            if not start.launch():
+                start()
+
+        monkeypatch.setattr(CudaDevice, "record", record)
+        monkeypatch.setattr(CudaDevice, "play", play)
+
+    def start_by(self, function: Any, number: int = 0) -> None:
+        """Let another function of C start recordings, and give it that number."""
+        self.module.use(ctypes.cast(function, ctypes.c_void_p).value, 0, 0)
+        for one in self.recorded:
+            one._handles = (number, 7)
+
+    def launch(self, number: int, stream: int) -> int:
+        if self.refuses:
+            return 1
+        self.works[number - 1]()
+        self.n_launched += 1
+        return 0
+
+
+@pytest.fixture
+def driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    if request.node.callspec.params["device"] == "gpu":
+        pytest.skip("the driver is looked at here")
+    found = FakeDriver(monkeypatch)
+    with events_off():
+        yield found
+    found.module.use(0, 0, 0)
+
+
+@contextmanager
+def events_off() -> Iterator[None]:
+    """Nobody looks at evaluations: whoever does gets some of Python."""
+    before = dict(events.hooks)
+    events.hooks.clear()
+    try:
+        yield
+    finally:
+        events.hooks.update(before)
+
+
+def test_what_was_recorded_is_started_by_c_alone(started: list[bool], driver: FakeDriver) -> None:
+    """Other values, other numbers, several results: each time their own, counted as before."""
+    with it.init("cuda:0", memory="64MiB") as session:
+        x = it.compute(it.asarray(X))
+        for k in range(12):
+            x[...] = X + k
+            it.compute(x)
+            for number in (2.0, -0.0):
+                first, second = it.compute(it.var(it.arctan(x * number), axis=0), x * number - 1)
+                np.testing.assert_allclose(
+                    first.numpy(), np.var(np.arctan((X + k) * number), axis=0), rtol=1e-12
+                )
+                np.testing.assert_array_equal(second.numpy(), (X + k) * number - 1)
+            if k == 8:
+                it.stats(reset=True)
+                n_before, n_python = driver.n_launched, len(started)
+        stats = it.stats()
+        assert stats["ways"]["few_kernels"] == driver.n_launched - n_before == 9
+        assert len(started) == n_python
+        assert stats["tasks"] >= 9
+        del x, first, second
+        session.drain()
+        assert local(session).ledgers[0].used_bytes == 0
+
+
+def test_what_c_cannot_start_alone_is_started_by_python(
+    started: list[bool], driver: FakeDriver
+) -> None:
+    """A driver that refuses, somebody who looks at evaluations, too little room."""
+    with it.init("cuda:0", memory="64MiB") as session:
+        x = it.compute(it.asarray(X))
+
+        def agrees() -> int:
+            """How often Python started it."""
+            n_before = len(started)
+            np.testing.assert_array_equal(it.compute(it.sort(x * 2.0, axis=0)).numpy(), wanted)
+            return len(started) - n_before
+
+        wanted = np.sort(X * 2, axis=0)
+        for _ in range(8):
+            agrees()
+        assert not agrees()
+        driver.refuses = True
+        assert agrees() == 1
+        driver.refuses = False
+        assert not agrees()
+        seen: list[Any] = []
+        with events.on("evaluated", lambda **what: seen.append(what)):
+            assert agrees() == 1
+        assert len(seen) == 1
+        ledger = local(session).ledgers[0]
+        free = ledger.budget_bytes - ledger.used_bytes
+        taken = ledger.take(free - (1 << 16))
+        with pytest.raises(it.MemoryBudgetError, match="does not fit"):
+            agrees()
+        del taken
+        assert not agrees()
+
+
+def test_what_a_handler_raises_meanwhile_comes_when_all_is_committed(driver: FakeDriver) -> None:
+    """A signal that arrives while kernels are started is heard after the evaluation: here what
+    starts them is C's `raise`, and what they computed before is still in their memory."""
+
+    class Heard(Exception):
+        pass
+
+    def hear(number: int, frame: Any) -> None:
+        raise Heard("meanwhile")
+
+    with it.init("cuda:0", memory="64MiB") as session:
+        x = it.compute(it.asarray(X))
+        for _ in range(8):
+            it.compute(it.sort(x * 2.0, axis=0))
+        before = signal.signal(signal.SIGUSR1, hear)
+        try:
+            driver.start_by(ctypes.CDLL(None)["raise"], int(signal.SIGUSR1))
+            made = it.sort(x * 2.0, axis=0)
+            with pytest.raises(Heard, match="meanwhile"):
+                it.compute(made)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        assert made._version.node is None, "it is committed"
+        np.testing.assert_array_equal(made.numpy(), np.sort(X * 2, axis=0))
+        del x, made
+        session.drain()
+        assert local(session).ledgers[0].used_bytes == 0
 
 
 WITH_HOST_VALUES: dict[str, Any] = {

@@ -21,7 +21,7 @@ from infinitensor.api.evaluate.whole_ops import runs_in_caller
 from infinitensor.api.session.version import Recording
 from infinitensor.config import config
 from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
-from infinitensor.interrupts import without_interrupts
+from infinitensor.interrupts import hold_back, without_interrupts
 from infinitensor.ir.op import n_points
 from infinitensor.ir.region import whole_box
 
@@ -87,6 +87,8 @@ class Trace(NamedTuple):
     """Parts of leaves that stand for them."""
     few: Kernels | None
     """The program as kernels that start without a run, where it can be."""
+    alone: Any
+    """What starts those by C alone, for `waiting.c`."""
     way: str
     """How starts of those are counted."""
     counts: dict[str, int]
@@ -107,13 +109,17 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
             break
     else:
         return
-    with session.guard(), without_interrupts():
+    with session.guard():
         tried = None if peek else repeat(session, [*roots], config, stored_table)
-        if tried is not True:
-            _evaluate(session, roots, peek, tried)
-        session.engine.synchronize()
-        if "evaluated" in events.hooks:
-            events.emit("evaluated", session=session)
+        if tried is True and not events.hooks:
+            session.engine.synchronize()
+            return
+        with without_interrupts():
+            if tried is not True:
+                _evaluate(session, roots, peek, tried)
+            session.engine.synchronize()
+            if "evaluated" in events.hooks:
+                events.emit("evaluated", session=session)
 
 
 def _evaluate(session: Session, roots: Sequence[Version], peek: bool, tried: Trace | None) -> None:
@@ -216,8 +222,16 @@ def repeat_in_python(
     """Compute what is recognised at first sight, as it has run before: True; else its trace.
 
     What is recognised and does not start is bound, and what is in the way found out. One call of C
-    (`waiting.c`) where that can be compiled.
+    (`waiting.c`) where that can be compiled: that holds back what handlers of signals raise, as is
+    done here, from the first line of Python on that may change something.
     """
+    with without_interrupts():
+        return _repeat(session, roots, config, store)
+
+
+def _repeat(
+    session: Session, roots: list[Version], config: Any, store: Any
+) -> Trace | Literal[True] | None:
     shows = config.progress if session.progress is None else session.progress
     if session.closed or session.was_stopped or session.has_files or session.leans or shows:
         return None
@@ -263,7 +277,12 @@ def _keep(session: Session, bound: Bound, trace: Trace) -> None:
         kept = bound.kept.items()
         small = [n for n, v in kept if is_small and prod(v.shape) <= config.small_elements]
         trace = trace._replace(
-            few=few, way=few.way, counts=counts, peaks=few.peaks, small=tuple(small)
+            few=few,
+            alone=few.alone,
+            way=few.way,
+            counts=counts,
+            peaks=few.peaks,
+            small=tuple(small),
         )
     session.add(session.traces, bound.trace_key, trace)
 
@@ -377,6 +396,7 @@ def trace_of(bound: Bound) -> tuple[Bound, Trace]:
         sum(family.eager for family in graph.families),
         tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),
         bound.windows,
+        None,
         None,
         "repeated",
         {},
@@ -531,4 +551,4 @@ def evaluate_all(session: Session) -> None:
 
 
 repeat: Callable[..., Trace | Literal[True] | None] = repeat_in_c or repeat_in_python
-repeat_by(Recording, Trace, commit, forget_done)
+repeat_by(Recording, Trace, commit, forget_done, hold_back)

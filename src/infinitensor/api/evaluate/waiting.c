@@ -2,15 +2,16 @@
    versions. What it is known by is one row of bytes, not a tuple of integers. */
 
 #include "api/session/slots.h"
+#include "runtime/replay/few_kernels.h"
 
 enum { V_EXPORTED, V_HOST, V_LIVE, V_NODE, V_READERS, V_TABLE, N_VERSION };
 enum { O_ACCESSES, O_CALL, O_INPUTS, O_OP, O_OUTS, O_REGION, O_SEQ, O_SITE, N_NODE };
 enum { T_FORM, T_MADE, T_USED_AT, T_WHOLE, N_TABLE };
 enum { S_CLOSED, S_GRAVEYARD, S_SEQ, S_TAPE, S_WAITING_BYTES, N_SESSION };
-enum { R_COUNTS, R_FEW, R_PEAKS, R_SMALL, R_WAY, R_WINDOWS, N_TRACE };
+enum { R_ALONE, R_COUNTS, R_FEW, R_PEAKS, R_SMALL, R_WAY, R_WINDOWS, N_TRACE };
 static Py_ssize_t version_at[N_VERSION], node_at[N_NODE], table_at[N_TABLE], session_at[N_SESSION], trace_at[N_TRACE];
 static PyTypeObject *version_type, *table_type, *session_type, *trace_type;
-static PyObject *form_name, *zero, *commit_small, *forget_done;
+static PyObject *form_name, *zero, *commit_small, *forget_done, *hold_back;
 
 #define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
 #define V(object, field) AT(object, version_at[field])
@@ -335,9 +336,13 @@ static PyObject *sight(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
 
 /* Programs that have run before ------------------------------------------------------------------------------------------------ */
 
+/* What handlers of signals raise is held back from the first line of Python on that may change something: `block` is NULL before
+   it. 0 if it went well. */
+static int hold(PyObject **block) { return *block || (*block = PyObject_CallNoArgs(hold_back)) ? 0 : -1; }
+
 #define NAMES(_) \
-    _(counts) _(discard) _(drain) _(engine) _(has_files) _(has_room) _(key) _(leans) _(move_to_end) _(name) _(progress) _(start) \
-    _(stored) _(traces) _(was_stopped) _(ways) _(window)
+    _(__exit__) _(counts) _(discard) _(drain) _(engine) _(has_files) _(has_room) _(key) _(leans) _(move_to_end) _(name) \
+    _(progress) _(start) _(stored) _(traces) _(was_stopped) _(ways) _(window)
 #define DECLARED(word) static PyObject *n_##word;
 NAMES(DECLARED)
 #define INTERNED(word) || !(n_##word = PyUnicode_InternFromString(#word))
@@ -403,6 +408,22 @@ static int commit(PyObject *session, PyObject *version, PyObject *table) {
     }
     Py_XDECREF(name), Py_XDECREF(made), Py_XDECREF(stored), Py_XDECREF(discard), Py_XDECREF(ref);
     return bad;
+}
+
+/* What was held back is raised; a block that has not begun has nothing to end. */
+static void end(PyObject *block, PyObject **result) {
+    if (!block) return;
+    PyObject *type = NULL, *value = NULL, *trace = NULL;
+    PyErr_Fetch(&type, &value, &trace);
+    if (type) PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *given[] = {block, type ? type : Py_None, value ? value : Py_None, trace ? trace : Py_None};
+    PyObject *done = PyObject_VectorcallMethod(n___exit__, given, 4, NULL);
+    if (done) PyErr_Restore(type, value, trace);
+    else {
+        Py_CLEAR(*result);
+        Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
+    }
+    Py_XDECREF(done), Py_DECREF(block);
 }
 
 /* Leaves that nobody else reads are used up; what was made is committed. */
@@ -477,29 +498,35 @@ static int look_through(PyObject *session, PyObject *windows, PyObject *tables, 
     return 0;
 }
 
-/* New: what starting a program gives, tables by number; None where a run has to. */
-static PyObject *started(PyObject *session, PyObject *trace, PyObject *tables, PyObject *scalars) {
+/* New: what starting a program gives, tables by number; None where a run has to. By C alone if that can be. */
+static PyObject *started(PyObject *session, PyObject *trace, PyObject *tables, PyObject *scalars, PyObject **block) {
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(tables); k++) {
+        PyObject *table = PyList_GET_ITEM(tables, k);
+        if (Py_TYPE(table) == table_type) put(&T(table, T_USED_AT), S(session, S_SEQ));
+    }
+    if (R(trace, R_ALONE) != Py_None && !*block && !PyTuple_GET_SIZE(R(trace, R_SMALL))) {
+        const FewKernels *few = PyCapsule_GetPointer(R(trace, R_ALONE), FEW_KERNELS);
+        PyObject *made = few ? few->start_alone(R(trace, R_FEW), tables, scalars) : NULL;
+        if (made || !few) return made;
+    }
     PyObject *engine = PyObject_GetAttr(session, n_engine);
     PyObject *room = engine ? PyObject_CallMethodOneArg(engine, n_has_room, R(trace, R_PEAKS)) : NULL;
     const int has = room ? PyObject_IsTrue(room) : -1;
     Py_XDECREF(engine), Py_XDECREF(room);
     if (has <= 0) return has ? NULL : Py_NewRef(Py_None);
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(tables); k++) {
-        PyObject *table = PyList_GET_ITEM(tables, k);
-        if (Py_TYPE(table) == table_type) put(&T(table, T_USED_AT), S(session, S_SEQ));
-    }
-    return PyObject_CallMethodObjArgs(R(trace, R_FEW), n_start, tables, scalars, NULL);
+    return hold(block) ? NULL : PyObject_CallMethodObjArgs(R(trace, R_FEW), n_start, tables, scalars, NULL);
 }
 
 /* Start a program that is recognised and commit what it makes: new, True; else its trace, or None. */
-static PyObject *started_again(PyObject *session, const Found *found, PyObject *needed, PyObject *is_free, PyObject *tables, PyObject *key) {
+static PyObject *started_again(PyObject *session, const Found *found, PyObject *needed, PyObject *is_free, PyObject *tables,
+                               PyObject *key, PyObject **block) {
     PyObject *traces = PyObject_GetAttr(session, n_traces);
     PyObject *trace = traces ? Py_XNewRef(PyDict_GetItemWithError(traces, key)) : NULL, *made = NULL, *moved = NULL;
     PyObject *result = traces && !trace && !PyErr_Occurred() ? Py_NewRef(Py_None) : NULL;
     if (trace && Py_TYPE(trace) == trace_type) {
         if (R(trace, R_FEW) == Py_None) result = Py_NewRef(Py_None);
         else if (look_through(session, R(trace, R_WINDOWS), tables, is_free)) result = NULL;
-        else if ((made = started(session, trace, tables, found->scalars)) == Py_None) result = Py_NewRef(trace);
+        else if ((made = started(session, trace, tables, found->scalars, block)) == Py_None) result = Py_NewRef(trace);
         else if (made && PyDict_CheckExact(made) && !commit_all(session, found, needed, is_free, made, R(trace, R_SMALL)) &&
                  !count_all(session, trace) && (moved = PyObject_CallMethodOneArg(traces, n_move_to_end, key)))
             result = Py_NewRef(Py_True);
@@ -507,6 +534,16 @@ static PyObject *started_again(PyObject *session, const Found *found, PyObject *
         PyErr_SetString(PyExc_TypeError, "no trace");
     Py_XDECREF(traces), Py_XDECREF(trace), Py_XDECREF(made), Py_XDECREF(moved);
     return result;
+}
+
+/* Whether all leaves have tables: then no Python has to store any. */
+static int have_tables(PyObject *leaves) {
+    int have = 1;
+    for (Py_ssize_t i = 0; have && i < PyList_GET_SIZE(leaves); i++) {
+        PyObject *table = V(PyList_GET_ITEM(leaves, i), V_TABLE);
+        have = table && table != Py_None;
+    }
+    return have;
 }
 
 /* repeat(session, roots, config, store): as `repeat_in_python` of `evaluate.py` */
@@ -520,14 +557,16 @@ static PyObject *repeat(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     Py_XDECREF(drained);
     Found found = {0};
     PyObject *nodes = roots ? find(&found, roots) : NULL, *settings = nodes ? PyObject_CallMethodNoArgs(args[2], n_key) : NULL;
-    PyObject *needed = settings ? needed_of(&found, roots) : NULL, *is_free = needed ? free_of(&found) : NULL;
-    PyObject *tables = is_free ? tables_of(found.leaves, args[3], session) : NULL;
+    PyObject *needed = settings ? needed_of(&found, roots) : NULL, *is_free = needed ? free_of(&found) : NULL, *block = NULL;
+    const int is_ready = is_free && (have_tables(found.leaves) || !hold(&block));
+    PyObject *tables = is_ready ? tables_of(found.leaves, args[3], session) : NULL;
     PyObject *key = tables ? trace_key_of(&found, needed, is_free, tables, settings) : NULL;
-    if (key) result = started_again(session, &found, needed, is_free, tables, key);
+    if (key) result = started_again(session, &found, needed, is_free, tables, key, &block);
     let_go(&found);
     Py_XDECREF(nodes), Py_XDECREF(settings), Py_XDECREF(needed), Py_XDECREF(is_free), Py_XDECREF(tables), Py_XDECREF(key);
     Py_XDECREF(roots);
     if (result == Py_True && clear_up(session)) Py_CLEAR(result);
+    end(block, &result);
     return result;
 }
 
@@ -547,12 +586,12 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* repeat_by(Session, Trace, commit, forget_done): from now on programs can be repeated */
+/* repeat_by(Session, Trace, commit, forget_done, hold_back): from now on programs can be repeated */
 static PyObject *repeat_by(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *session, *trace;
     static const char *const of_session[] = {"closed", "graveyard", "seq", "tape", "waiting_bytes"};
-    static const char *const of_trace[] = {"counts", "few", "peaks", "small", "way", "windows"};
-    if (!PyArg_ParseTuple(args, "OOOO", &session, &trace, &commit_small, &forget_done) ||
+    static const char *const of_trace[] = {"alone", "counts", "few", "peaks", "small", "way", "windows"};
+    if (!PyArg_ParseTuple(args, "OOOOO", &session, &trace, &commit_small, &forget_done, &hold_back) ||
         find_slots(session, of_session, session_at, N_SESSION) || find_fields(trace, of_trace, trace_at, N_TRACE))
         return NULL;
     trace_type = (PyTypeObject *)trace;

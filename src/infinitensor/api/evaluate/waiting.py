@@ -151,6 +151,6 @@ repeat_in_c: Callable[..., Any] | None = None if _module is None else _module.re
 
 
 def repeat_by(*given: Any) -> None:
-    """The classes `Session` and `Trace`, and the functions `commit` and `forget_done`."""
+    """The classes `Session` and `Trace`, and `commit`, `forget_done` and `hold_back`."""
     if _module is not None:
         _module.repeat_by(*given)

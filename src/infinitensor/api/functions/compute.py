@@ -20,6 +20,13 @@ def compute(*tensors: Any) -> Any:
     >>> float(a) + float(b)
     7.0
     """
+    if len(tensors) == 1 and type(tensors[0]) is Tensor:
+        (tensor,) = tensors
+        if tensor._owner is None:
+            cell = tensor._cell
+            if cell.version.node is not None:
+                evaluate(cell.session, (cell.version,))
+        return tensor
     by_session: dict[Session, list[Version]] = {}
     for tensor in tensors:
         # who has an owner has values of its own, and no version yet: it would be made for nothing

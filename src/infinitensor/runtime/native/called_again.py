@@ -59,6 +59,7 @@ class CalledAgain:
     tasks run by a team."""
 
     way = "repeated"
+    alone = None
 
     def __init__(
         self, program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger], team: Team

@@ -1,19 +1,22 @@
 /* `Few._take`, `_replay` and `_tables` of `few_kernels.py` for a program that was recorded on the memory it gets: one call, over
-   the same slots. No Python of ours runs in between but the device's `play`. */
+   the same slots. No Python of ours runs in between but the device's `play`; where evaluations ask (`start_alone`), not even that. */
 
 #include "api/session/slots.h"
 #include "devices/ledger.h"
+#include "runtime/replay/few_kernels.h"
 #include "runtime/state/model_table.h"
 
-enum { F_ALIKE, F_DEVICE, F_HELD, F_IN_PLACE, F_LEAVES, F_LEDGER, F_REPLAYS, F_SLOT_BYTES, N_FEW };
+enum { F_ALIKE, F_DEVICE, F_HELD, F_IN_PLACE, F_LEAVES, F_LEDGER, F_LOADS, F_PEAK_BYTES, F_REPLAYS, F_SLOT_BYTES, N_FEW };
 enum { B_BLOCK, N_BUFFER };
 enum { K_FORM, K_MODEL, N_BLANK };
 enum { P_MISSED, P_SCALARS, P_SEEN, P_TEXTS, N_REPLAYS };
 enum { G_CHECKS, G_NOTED, G_START, N_RECORDING };
+enum { D_BY_DRIVER, D_HANDLES, N_RECORDED };
 static Py_ssize_t few_at[N_FEW], buffer_at[N_BUFFER], blank_at[N_BLANK], replays_at[N_REPLAYS], recording_at[N_RECORDING];
-static PyTypeObject *few_type, *replays_type, *recording_type;
+static Py_ssize_t recorded_at[N_RECORDED];
+static PyTypeObject *few_type, *replays_type, *recording_type, *recorded_type;
 static const Ledgers *ledgers;
-static PyObject *zero;
+static PyObject *zero, *hooks;
 
 #define NAMES(_) _(_infinitensor) _(array) _(data_ptr) _(fill) _(forget) _(hold) _(is_outdone) _(move_to_end) _(play) _(take) _(texts)
 #define DECLARED(word) static PyObject *n_##word;
@@ -172,43 +175,100 @@ static PyObject *tables_of(PyObject *few, PyObject *buffers) {
     return tables;
 }
 
+/* The memory that a program has taken, and what was recorded on it, by its key. */
+typedef struct {
+    PyObject *buffers, *key, *recording; /* Py_None where nothing was */
+} Taken;
+
+static void let_go(Taken *taken) {
+    Py_XDECREF(taken->buffers), Py_XDECREF(taken->key), Py_XDECREF(taken->recording);
+    *taken = (Taken){0};
+}
+
+/* Take memory, and find what was recorded on it; 0 if it went well. */
+static int take(PyObject *few, PyObject *leaves, PyObject *scalars, Taken *taken) {
+    PyObject *replays = F(F_REPLAYS);
+    *taken = (Taken){buffers_of(few), NULL, NULL};
+    PyObject *memory = taken->buffers && Py_TYPE(replays) == replays_type ? memory_of(few, leaves, taken->buffers) : NULL;
+    if (!taken->buffers) return -1;
+    if (!memory) { /* some of it is on the host */
+        PyErr_Clear();
+        taken->recording = Py_NewRef(Py_None);
+        return 0;
+    }
+    PyObject *texts = texts_of(replays, scalars);
+    taken->key = texts ? PyTuple_Pack(2, memory, texts) : NULL;
+    taken->recording = taken->key ? recording_of(replays, taken->key) : NULL;
+    Py_DECREF(memory), Py_XDECREF(texts);
+    if (taken->recording) return 0;
+    let_go(taken);
+    return -1;
+}
+
 /* start_recorded(few, leaves, scalars): the tables of what is held; a list, the memory that was taken, where nothing was recorded
    on it; None where operands were wrong. */
 static PyObject *start_recorded(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     if (n != 3 || !few_type || Py_TYPE(args[0]) != few_type || !PyList_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
         return PyErr_Format(PyExc_TypeError, "start_recorded takes a program and two lists");
-    PyObject *few = args[0], *replays = F(F_REPLAYS), *buffers = buffers_of(few), *result = NULL;
-    if (!buffers || Py_TYPE(replays) != replays_type) return buffers;
-    PyObject *memory = memory_of(few, args[1], buffers);
-    if (!memory) { /* some of it is on the host */
-        PyErr_Clear();
-        return buffers;
+    PyObject *few = args[0], *result = NULL;
+    Taken taken;
+    if (take(few, args[1], args[2], &taken)) return NULL;
+    if (Py_TYPE(taken.recording) != recording_type) result = Py_NewRef(taken.buffers);
+    else {
+        const int started = play(few, F(F_REPLAYS), taken.key, taken.recording);
+        result = started > 0 ? tables_of(few, taken.buffers) : started ? NULL : Py_NewRef(Py_None);
     }
-    PyObject *texts = texts_of(replays, args[2]), *key = texts ? PyTuple_Pack(2, memory, texts) : NULL;
-    PyObject *recording = key ? recording_of(replays, key) : NULL;
-    if (recording && Py_TYPE(recording) != recording_type) result = Py_NewRef(buffers);
-    else if (recording) {
-        const int started = play(few, replays, key, recording);
-        result = started > 0 ? tables_of(few, buffers) : started ? NULL : Py_NewRef(Py_None);
-    }
-    Py_DECREF(buffers), Py_DECREF(memory), Py_XDECREF(texts), Py_XDECREF(key), Py_XDECREF(recording);
+    let_go(&taken);
     return result;
 }
 
-/* install(Few, Buffer, TileTable, BlankTable, Replays, Recording, ledgers) */
+/* Whether the driver has started what was recorded, for which C asks it; -1 with an error. */
+static int is_launched(PyObject *start) {
+    if (Py_TYPE(start) != recorded_type) return 0;
+    PyObject *launch = AT(start, recorded_at[D_BY_DRIVER]), *handles = AT(start, recorded_at[D_HANDLES]);
+    if (!PyCFunction_CheckExact(launch)) return 0; /* there is no driver */
+    PyObject *given[] = {PyTuple_GET_ITEM(handles, 0), PyTuple_GET_ITEM(handles, 1)};
+    PyObject *done = PyObject_Vectorcall(launch, given, 2, NULL);
+    Py_XDECREF(done);
+    return done ? done == Py_True : -1;
+}
+
+static PyObject *start_alone(PyObject *few, PyObject *leaves, PyObject *scalars) {
+    if (!few_type || Py_TYPE(few) != few_type || PyTuple_GET_SIZE(F(F_LOADS)) || PyDict_GET_SIZE(hooks)) return NULL;
+    Taken taken = {0};
+    PyObject *tables = NULL;
+    int is = ledgers->has(F(F_LEDGER), F(F_PEAK_BYTES));
+    if (is > 0) is = take(few, leaves, scalars, &taken) ? -1 : Py_TYPE(taken.recording) == recording_type;
+    if (is > 0) {
+        PyObject *noted = AT(taken.recording, recording_at[G_NOTED]), *checks = AT(taken.recording, recording_at[G_CHECKS]);
+        is = PyList_GET_SIZE(noted) ? 0 : PyObject_IsTrue(checks) ? 0 : (tables = tables_of(few, taken.buffers)) ? 1 : -1;
+    }
+    if (is > 0) is = is_launched(AT(taken.recording, recording_at[G_START]));
+    if (is <= 0) Py_CLEAR(tables);
+    if (is < 0) PyErr_Clear(); /* nothing is started: who looks sees it again */
+    let_go(&taken);
+    return tables;
+}
+static const FewKernels started_alone = {start_alone};
+
+/* install(Few, Buffer, TileTable, BlankTable, Replays, Recording, Recorded, ledgers, hooks) */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *few, *buffer, *table, *blank, *replays, *recording, *pointer;
-    static const char *const of_few[] = {"alike", "device", "held", "in_place", "leaves", "ledger", "replays", "slot_bytes"};
+    PyObject *few, *buffer, *table, *blank, *replays, *recording, *recorded, *pointer;
+    static const char *const of_few[] = {"alike", "device", "held", "in_place", "leaves", "ledger", "loads", "peak_bytes", "replays",
+                                         "slot_bytes"};
     static const char *const of_buffer[] = {"block"}, *const of_blank[] = {"_form", "_model"};
     static const char *const of_replays[] = {"_n_missed", "_scalars", "_seen", "_texts"};
-    static const char *const of_recording[] = {"checks", "noted", "start"};
-    if (!PyArg_ParseTuple(args, "OOOOOOO", &few, &buffer, &table, &blank, &replays, &recording, &pointer) ||
+    static const char *const of_recording[] = {"checks", "noted", "start"}, *const of_recorded[] = {"_by_driver", "_handles"};
+    if (!PyArg_ParseTuple(args, "OOOOOOOOO!", &few, &buffer, &table, &blank, &replays, &recording, &recorded, &pointer,
+                          &PyDict_Type, &hooks) ||
         !(ledgers = PyCapsule_GetPointer(pointer, LEDGERS)) || find_fields(few, of_few, few_at, N_FEW) ||
         find_slots(buffer, of_buffer, buffer_at, N_BUFFER) || know_tables(table) ||
         find_slots(blank, of_blank, blank_at, N_BLANK) || find_slots(replays, of_replays, replays_at, N_REPLAYS) ||
-        find_slots(recording, of_recording, recording_at, N_RECORDING))
+        find_slots(recording, of_recording, recording_at, N_RECORDING) ||
+        find_slots(recorded, of_recorded, recorded_at, N_RECORDED))
         return NULL;
     few_type = (PyTypeObject *)few, replays_type = (PyTypeObject *)replays, recording_type = (PyTypeObject *)recording;
+    recorded_type = (PyTypeObject *)recorded;
     Py_INCREF(args); /* they stay */
     Py_RETURN_NONE;
 }
@@ -220,5 +280,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_few_k
 
 PyMODINIT_FUNC PyInit__few_kernels(void) {
     if (!(zero = PyLong_FromLong(0)) NAMES(INTERNED)) return NULL;
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition), *pointer = PyCapsule_New((void *)&started_alone, FEW_KERNELS, NULL);
+    if (module && (!pointer || PyObject_SetAttrString(module, "started_alone", pointer))) Py_CLEAR(module);
+    Py_XDECREF(pointer);
+    return module;
 }

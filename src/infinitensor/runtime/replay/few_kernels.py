@@ -17,6 +17,7 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.config import config
+from infinitensor.devices.gpu_driver import Recorded
 from infinitensor.devices.ledger import Buffer, ledgers_in_c
 from infinitensor.events import lane
 from infinitensor.ir.layout import HOST
@@ -111,6 +112,11 @@ class Few(NamedTuple):
     def way(self) -> str:
         """How its starts are counted."""
         return "few_kernels"
+
+    @property
+    def alone(self) -> Any:
+        """A pointer for C to what starts what was recorded without a line of Python."""
+        return _alone
 
     @property
     def peaks(self) -> dict[int, int]:
@@ -436,16 +442,17 @@ Started = dict[int, TileTable] | list[Buffer] | None
 has to."""
 
 
-def _in_c() -> Callable[[Few, Sequence[TileTable], Sequence[Any]], Started]:
-    """How what was recorded is started: by one call of C (`few_kernels.c`), where there is one."""
+def _in_c() -> tuple[Callable[[Few, Sequence[TileTable], Sequence[Any]], Started], Any]:
+    """How what was recorded is started: by one call of C (`few_kernels.c`), where there is one; and
+    a pointer for other C files to what does so without a line of Python; None without C."""
     module = None
     if ledgers_in_c is not None and config.compile != "never":
         module = extension("runtime/replay/few_kernels")
     if module is None:
-        return lambda few, leaves, scalars: few._take()
-    module.install(Few, Buffer, TileTable, BlankTable, Replays, Recording, ledgers_in_c)
-    found: Callable[[Few, Sequence[TileTable], Sequence[Any]], Started] = module.start_recorded
-    return found
+        return lambda few, leaves, scalars: few._take(), None
+    types = Few, Buffer, TileTable, BlankTable, Replays, Recording, Recorded
+    module.install(*types, ledgers_in_c, events.hooks)
+    return module.start_recorded, module.started_alone
 
 
-_started = _in_c()
+_started, _alone = _in_c()
