@@ -9,6 +9,7 @@ import pytest
 from tests.api.little_work import N, misses, values
 
 import infinitensor as it
+from infinitensor.api.eager import changing_places
 from infinitensor.config import config
 
 pytestmark = [
@@ -177,3 +178,43 @@ def test_what_was_selected_is_computed_before_it_is_selected_from() -> None:
     at[i[nothing]] = x[nothing]  # an index of nothing
     np.testing.assert_array_equal(at.numpy(), wanted)
     assert misses() == 0
+
+
+def test_few_sizes_that_are_repeated_are_recorded_and_planned() -> None:
+    """As where a function is called for several tables, or the last batch is smaller: the lines of
+    it had calls of other sizes before, and are as fast again as if they had not."""
+    rng = np.random.default_rng(5)
+    sizes = [N, N + 1000, N + 2000]
+    given = [rng.random(n) for n in sizes]
+    tensors = [it.compute(it.asarray(a)) for a in given]
+
+    def scaled(a: Any) -> Any:
+        return (a - 0.5) * 2.0 + a
+
+    def run(k: int) -> None:
+        found = it.compute(scaled(tensors[k]))
+        np.testing.assert_array_equal(found.numpy(), scaled(given[k]))
+
+    for _ in range(3):
+        for k in range(len(sizes)):
+            run(k)
+    assert it.stats()["ways"]["changing_shapes"] > 0
+    for _ in range(changing_places.AT_ONCE + 3):
+        for k in range(len(sizes)):
+            run(k)
+    it.stats(reset=True)
+    for k in range(len(sizes)):
+        run(k)
+    ways = it.stats()["ways"]
+    assert ways["changing_shapes"] == ways["unplanned"] == ways["planned"] == 0
+    assert ways["repeated"] == len(sizes)
+
+
+def test_many_sizes_stay_at_once_however_often_they_come() -> None:
+    a = it.compute(it.asarray(np.random.default_rng(6).random(N + 100)))
+    n = changing_places.MOST_SIZES + 2
+    for _ in range(changing_places.AT_ONCE + 2):
+        for k in range(n):
+            it.compute(a[k:] * 3.0 - 1.0)
+    assert misses() == 0
+    assert it.stats()["ways"]["planned"] == 0

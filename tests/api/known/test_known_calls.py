@@ -14,6 +14,7 @@ import pytest
 from tests.without_c import assert_passes_without_c
 
 import infinitensor as it
+from infinitensor.api.eager import changing_places
 from infinitensor.api.functions import op_function
 from infinitensor.api.session.session import Session
 from infinitensor.api.session.signatures import binder, forwarder
@@ -574,6 +575,7 @@ def n_recorded(call: Callable[..., it.Tensor], *args: Any) -> tuple[it.Tensor, i
 def test_calls_with_numpys_numbers_and_arrays_are_known_the_second_time(
     dtype: str, of: str
 ) -> None:
+    changing_places.forget_places()
     values = (np.arange(LARGE) % 7).astype(dtype)
     number, row = np.dtype(of).type(3), (np.arange(LARGE) % 5).astype(of)
     x = it.asarray(values)

@@ -3,7 +3,8 @@
 These are places whose calls ran twice without a plan, for other shapes (`evaluate/unplanned.py`):
 somebody waits for each of their values, and no plan would be used again. Only calls on the host
 that a plan would not cut, or that do not round by tiles, run so: bits do not depend on what ran
-before.
+before. Where few sizes are repeated (a function that is called for two tables, a last batch
+that is smaller) these are recorded, and planned, as elsewhere.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ UNPLANNED_ELEMENTS = 1 << 22
 MEDIUM = 1 << 20
 """Elements that a call at such a place may have: what more cores would not gain much on."""
 LEAF = LEAF_ELEMENTS["cpu"]
+MOST_SIZES = 16
+"""Sizes of calls at a place, of more than which none is taken for one that stays: a loop over parts
+of a matrix comes round to the same sizes again, but to hundreds of them."""
+AT_ONCE = 64
+"""How often it is asked at a place, for each size, whether its calls run at once, until they do no
+more: a call asks once or twice. A plan takes about as long as recorded calls have saved by then."""
 UNROUNDED = ("elementwise", "creation", "update", "gather")
 
 
@@ -64,18 +71,30 @@ def rounds_alike(op: Op, call: Call, shapes: Shapes) -> bool:
 
 places: dict[Any, int] = {}
 """Places in the program whose calls ran without a plan: 1, and 1 more when there were others."""
+settled: set[tuple[Any, ...]] = set()
+"""Places of changing shapes, with numbers of elements that come there again and again."""
+_sizes_at: dict[Any, dict[int, int]] = {}
+"""How often it was asked there for numbers of elements."""
 _calls_at: dict[Any, set[int]] = {}
 """The calls of each op that ran there, by identity."""
+
+
+def forget_places() -> None:
+    """Know of no place where calls ran without a plan."""
+    for known in (places, settled, _calls_at, _sizes_at):
+        known.clear()
 
 
 def note_places(nodes: Sequence[Node]) -> None:
     """Remember where calls ran without a plan, and of which shapes."""
     if len(places) > 65536:
-        places.clear()
-        _calls_at.clear()
+        forget_places()
     found: dict[Any, set[int]] = {}
     for node in nodes:
-        found.setdefault((node.site.key(), node.op.name), set()).add(id(node.call))
+        place = node.site.key()
+        found.setdefault((place, node.op.name), set()).add(id(node.call))
+        if places.get(place, 0) > 1:
+            _note_size(place, elements_of(node))
     for (place, op), calls in found.items():
         known = _calls_at.setdefault((place, op), calls)
         places[place] = places.get(place, 1) + (not calls <= known)
@@ -90,16 +109,36 @@ def all_shapes_change(nodes: Sequence[Node]) -> bool:
     """
     return bool(places) and all(
         elements_of(node) <= MEDIUM
-        and (node.op.kind == "update" or places.get(node.site.key(), 0) > 1)
+        and (node.op.kind == "update" or _is_changing(node.site.key(), elements_of(node)))
         for node in nodes
     )
+
+
+def _is_changing(place: tuple[Any, ...], n_elements: int) -> bool:
+    return places.get(place, 0) > 1 and (*place, n_elements) not in settled
+
+
+def _note_size(place: tuple[Any, ...], n_elements: int) -> None:
+    """Note that calls of so many elements are made at a place of changing shapes."""
+    sizes = _sizes_at.setdefault(place, {})
+    if len(sizes) > MOST_SIZES:
+        return
+    sizes[n_elements] = times = sizes.get(n_elements, 0) + 1
+    if len(sizes) > MOST_SIZES:  # none of them stays
+        settled.difference_update((*place, n) for n in sizes)
+    elif times >= AT_ONCE:
+        settled.add((*place, n_elements))
 
 
 def has_changing_shapes(session: Session, n_elements: int, site: Site | None = None) -> bool:
     """Whether a call of so many elements, made at this place, is better run than recorded."""
     if not places or n_elements > MEDIUM or not runs_unplanned(session):
         return False
-    return places.get((site or user_site()).key(), 0) > 1
+    place = (site or user_site()).key()
+    if not _is_changing(place, n_elements):
+        return False
+    _note_size(place, n_elements)
+    return True
 
 
 def runs_at_once(session: Session, op: Op, call: Call, shapes: Shapes, site: Site) -> bool:

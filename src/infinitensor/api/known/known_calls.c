@@ -168,7 +168,11 @@ static int has_changing_shapes(PyObject *where, long long n) {
     PyObject *key = PyTuple_Pack(2, AT(where, site, P_CODE), AT(where, site, P_LASTI));
     PyObject *times = key ? PyDict_GetItemWithError(places, key) : NULL;
     Py_XDECREF(key);
-    return times ? PyLong_AsLong(times) > 1 : PyErr_Occurred() ? -1 : 0;
+    if (!times || PyLong_AsLong(times) <= 1) return PyErr_Occurred() ? -1 : 0;
+    PyObject *sized = Py_BuildValue("(OOL)", AT(where, site, P_CODE), AT(where, site, P_LASTI), n);
+    const int stays = sized ? PySet_Contains(settled, sized) : -1;
+    Py_XDECREF(sized);
+    return stays < 0 ? -1 : !stays;
 }
 
 /* A version is read by one node more; 0 if it went well. */
@@ -573,13 +577,13 @@ static int find(Slots *slots, PyObject *type, const char *const *names, int n) {
     return find_slots(type, names, slots->at, n);
 }
 
-/* install(types, config, UNKNOWN, structure, alias, places, lane, generation, no_views, made, run, fill, views, write_op,
+/* install(types, config, UNKNOWN, structure, alias, places, settled, lane, generation, no_views, made, run, fill, views, write_op,
    locking, few, many, medium, often, package) */
 static PyObject *install(PyObject *module, PyObject *args) {
     PyObject *types[8], *pointer;
-    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOOOllllO", &types[0], &types[1], &types[2], &types[3],
+    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOOOOllllO", &types[0], &types[1], &types[2], &types[3],
                           &types[4], &types[5], &types[6], &types[7], &config, &unknown, &structure,
-                          &alias, &places, &lane, &generation, &no_views, &slow, &slow_run, &slow_fill, &views, &write_op, &pointer,
+                          &alias, &places, &settled, &lane, &generation, &no_views, &slow, &slow_run, &slow_fill, &views, &write_op, &pointer,
                           &few, &many, &medium, &often, &package))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",

@@ -24,7 +24,7 @@ static Slots tensor, version, cell, node, site, quick, known, sessions, ufuncs, 
 static ternaryfunc slow_call; /* of a ufunc, before ours */
 static const Locking *locking; /* NULL: sessions have locks of Python's */
 
-static PyObject *config, *unknown, *structure, *alias, *dtypes, *places, *lane, *generation, *no_views;
+static PyObject *config, *unknown, *structure, *alias, *dtypes, *places, *settled, *lane, *generation, *no_views;
 static PyObject *slow, *slow_run, *slow_fill, *views, *write_op, *empty, *no_options, *zero, *one, *minus_one, *package;
 static PyObject *n_acquire, *n_release, *n_in_task, *n_drain, *n_name, *n_view, *n_cell;
 static long few, many, medium, often;

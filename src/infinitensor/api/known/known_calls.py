@@ -345,7 +345,8 @@ def _in_c() -> None:
     if module is None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
-    shared = (structure, alias_of_all, changing_places.places, lane, generation, _NO_VIEWS)
+    at_once = changing_places.places, changing_places.settled
+    shared = (structure, alias_of_all, *at_once, lane, generation, _NO_VIEWS)
     limits = (FEW_WAITING_CALLS, MANY_FINALISED, changing_places.MEDIUM, READ_OFTEN)
     slow = (Quick.call_again, Quick.run, fill, _views, _WRITE, locking)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
