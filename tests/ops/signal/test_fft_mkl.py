@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import infinitensor as it
+from infinitensor import threads
 from infinitensor.ops.signal import fft_mkl
 from infinitensor.ops.signal.fft_mkl import SINGLE, find_library, transform_lines
 
@@ -116,6 +117,80 @@ def test_one_plan_serves_several_threads() -> None:
         thread.join()
     for x, out in zip(given, made, strict=True):
         np.testing.assert_allclose(out, np.fft.fft(x), 1e-4, 1e-4)
+
+
+# --- long lines -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are taken as matrices however short they are."""
+    monkeypatch.setattr(fft_mkl, "_plans", {})
+    monkeypatch.setattr(fft_mkl, "LONG_LINE_BYTES", 1)
+
+
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(
+    "n", [4, 15, 36, 97, 225, 256, 1001, 31 * 33, 47 * 47, 40 * 1009, 5 * 7013]
+)
+def test_a_line_in_pieces_has_numpys_values(n: int, dtype: str, word: str) -> None:
+    if word == "rfft" and dtype[0] == "c":
+        return
+    length = n // 2 + 1 if word == "irfft" else n
+    for n_lines, norm in ((1, "backward"), (3, "ortho"), (2, "forward")):
+        x = some((n_lines, length), dtype if word != "irfft" else {"f4": "c8"}.get(dtype, "c16"))
+        check(x, word, 1, n, norm)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+@pytest.mark.parametrize("word", WORDS)
+def test_a_long_line_has_the_same_bits_however_many_share_it(
+    word: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 1 << 18
+    x = some((3, n // 2 + 1 if word == "irfft" else n), dtype)
+    x = x.real if word == "rfft" else x.astype({"f4": "c8"}.get(dtype, dtype))
+    makes = getattr(np.fft, word)(x[0])
+    made = []
+    for n_threads in (1, 2, 5):
+        monkeypatch.setattr(threads._n_threads, "value", n_threads)
+        for lines in (x, x[:1]):
+            out = np.empty((len(lines), len(makes)), makes.dtype)
+            assert transform_lines(lines, out, word, 1, n, "backward")
+            made.append(out[:1])
+    assert all(one.tobytes() == made[0].tobytes() for one in made)
+    np.testing.assert_allclose(made[0][0] / n**0.5, makes / n**0.5, 1e-4, 1e-4)
+
+
+@pytest.mark.usefixtures("cut")
+def test_imaginary_parts_at_the_ends_of_half_a_spectrum_do_not_count() -> None:
+    for n in (48, 63, 64, 90, 225):
+        x = some((n // 2 + 1,), "c16") * 1e3
+        check(x, "irfft", 0, n)
+
+
+@pytest.mark.usefixtures("cut")
+def test_nan_and_infinity_spread_over_a_line_in_pieces() -> None:
+    for bad in (np.nan, np.inf):
+        x = some((3, 960), "f4")
+        x[1, 77] = bad
+        out = np.empty((3, 481), "c8")
+        assert transform_lines(x, out, "rfft", 1, 960, "backward")
+        assert not np.isfinite(out[1]).any()
+        np.testing.assert_allclose(out[::2], np.fft.rfft(x[::2]), 1e-4, 1e-4)
+
+
+def test_a_long_line_in_one_memory_is_one_piece() -> None:
+    x = some((1 << 18,), "f4")
+    before = it.stats()["ways"].get("moved", 0)
+    made = it.fft.rfft(it.asarray(x))
+    assert it.stats()["ways"]["moved"] == before + 1
+    np.testing.assert_allclose(made.numpy(), np.fft.rfft(x), 1e-3, 1e-2)
+
+
+# --- whole calls ------------------------------------------------------------------------------
 
 
 def test_a_transform_of_medium_size_runs_at_once() -> None:

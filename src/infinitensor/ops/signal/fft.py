@@ -1,7 +1,7 @@
 """Fourier transforms along one axis: that axis is not cut, the others are. Several go in turn.
 
-A long line that is the only axis is taken as a matrix (`long_fft.py`); where it cannot be, it is
-one piece: those are the `whole` entries.
+A long line that is the only axis is one piece whose columns and rows threads share (`fft_mkl.py`);
+where that cannot be, the plan takes it as a matrix (`long_fft.py`). One piece: the `whole` entries.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from infinitensor.dtypes import (
 )
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.lazy_torch import torch
+from infinitensor.ops.backend.mkl import mkl_file
 from infinitensor.ops.backend.torch_bridge import tensor_of
 from infinitensor.ops.signal.fft_cuda import transform_into
 from infinitensor.ops.signal.fft_mkl import transform_lines
@@ -212,11 +213,21 @@ def _fft(xp: Any, word: str, a: Any, n: int | None, axis: int, norm: str | None)
     norm = norm or "backward"
     if any(size != 1 for size in others):
         return xp._fft_axis(a, word, axis, n, norm)
-    n_rows = rows_for(n) if n == length >= 2 * xp.block(n) and word != "irfft" else None
+    is_cut = n == length and word != "irfft" and is_in_pieces(xp, n, np.dtype(a.dtype))
+    n_rows = rows_for(n) if is_cut else None
     if n_rows is None:
         return xp._fft_whole(a, word, axis, n, norm)
     made = long_transform(xp, a.reshape(-1), word, n_rows, norm)
     return made.reshape((*a.shape[:axis], made.shape[0], *a.shape[axis + 1 :]))
+
+
+def is_in_pieces(xp: Any, n: int, dtype: np.dtype[Any]) -> bool:
+    """Whether one line is transformed by the columns and rows of a plan (`long_transform`), not by
+    one kernel that threads share."""
+    if n < 2 * xp.block(n):
+        return False
+    n_bytes = 3 * n * computed_in("fft", dtype)[1].itemsize
+    return xp.device_kind() != "cpu" or mkl_file() is None or not xp.n_hands(n_bytes)
 
 
 def _signals(rng: Any) -> list[Any]:
@@ -244,8 +255,9 @@ def fft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None 
     """The discrete Fourier transform along an axis, cut or padded with zeros to `n` points.
 
     Single precision stays single. The axis is not cut, except for a one-dimensional transform of
-    two blocks or more: that takes four passes. Where its length has no fitting divisor, or it is
-    cut or padded, it runs in one piece and counts as a whole op.
+    two blocks or more over several memories, or without MKL: that takes four passes. Else, or where
+    its length has no fitting divisor, or it is cut or padded, it runs in one piece and counts as a
+    whole op; MKL has all cores for a long line.
 
     >>> import infinitensor as it
     >>> it.fft.fft(it.ones(4)).numpy().real.tolist()
