@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import infinitensor as it
 from infinitensor import threads
+from infinitensor.events import lane
 from infinitensor.ops.signal import fft_mkl
 from infinitensor.ops.signal.fft_mkl import SINGLE, find_library, transform_lines
 
@@ -188,6 +191,60 @@ def test_a_long_line_in_one_memory_is_one_piece() -> None:
     made = it.fft.rfft(it.asarray(x))
     assert it.stats()["ways"]["moved"] == before + 1
     np.testing.assert_allclose(made.numpy(), np.fft.rfft(x), 1e-3, 1e-2)
+
+
+# --- first transforms -------------------------------------------------------------------------
+
+FIRST = """
+import os, sys
+import numpy as np
+import infinitensor as it
+from infinitensor.ops.signal import fft_mkl
+
+x = np.random.default_rng(0).standard_normal((64, 1000))
+before = np.fft.fft2(x).tobytes()
+made = [it.fft.fft2(it.asarray(x)).numpy() for _ in range(2)]
+assert all(one.tobytes() == before for one in made)
+assert it.stats()["transforms_before_mkl"] == 4
+small = it.fft.rfft(it.asarray(x.astype("f2"))).numpy()
+np.testing.assert_allclose(small, np.fft.rfft(x.astype("f2")), 1e-2, 1e-1)
+if not os.fork():
+    os._exit(not np.allclose(it.fft.fft2(it.asarray(x)).numpy(), made[0]))
+assert not os.wait()[1]
+while fft_mkl.first.work <= fft_mkl.FIRST_WORK:
+    it.fft.fft2(it.asarray(x))
+n = it.stats()["transforms_before_mkl"]
+late = it.fft.fft2(it.asarray(x)).numpy()
+np.testing.assert_allclose(late, made[0], 1e-9, 1e-9)
+assert late.tobytes() != before
+assert it.stats(reset=True)["transforms_before_mkl"] == n
+assert it.stats()["transforms_before_mkl"] == 0
+assert "torch" not in sys.modules
+"""
+
+
+def test_the_first_transforms_of_a_process_wait_for_nothing_and_are_numpys() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FIRST], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_which_are_first_depends_on_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    monkeypatch.setattr(fft_mkl, "first", fft_mkl.First())
+    monkeypatch.setattr(fft_mkl, "begin_loading", lambda: begun.append(1))
+    monkeypatch.setattr(fft_mkl, "is_of_user", lambda: False)
+    each = fft_mkl.FIRST_WORK // 20
+    assert [fft_mkl.is_numpys(each, 2) for _ in range(12)] == [True] * 10 + [False] * 2
+    assert len(begun) == 11
+    assert fft_mkl.first.n_made == 10
+    monkeypatch.setattr(fft_mkl, "first", fft_mkl.First())
+    monkeypatch.setattr(lane, "is_worker", True)  # several at a time, in no order
+    assert not fft_mkl.is_numpys(each, 2)
+    monkeypatch.setattr(lane, "is_worker", False)
+    monkeypatch.setattr(fft_mkl, "is_of_user", lambda: True)
+    assert not fft_mkl.is_numpys(each, 2)
 
 
 # --- whole calls ------------------------------------------------------------------------------

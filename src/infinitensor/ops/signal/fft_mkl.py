@@ -3,13 +3,15 @@
 torch makes a plan at each call, which takes several times as long as to use it; here plans are
 kept. They are of one core, and blocks of lines are shared among the threads of C (`fft_lines.c`);
 a long line is a matrix there, whose columns and rows are shared. What a block is depends on shapes
-alone, and whether a line is cut on its length. The first transform of a process loads the file.
-Where there is none (`find_library()` is None: on ARM, say), torch and NumPy transform.
+alone, and whether a line is cut on its length. NumPy makes the first transforms of a process, while
+a thread loads the file (`is_numpys`). Where there is none (`find_library()` is None: on ARM, say),
+torch and NumPy transform.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
 import warnings
 from functools import cache
 from math import prod
@@ -20,7 +22,8 @@ import numpy as np
 from infinitensor.dtypes import complex64, complex128, float32, float64
 from infinitensor.events import lane
 from infinitensor.native import NO_COMPILER, CompilerError, address, fixed_library
-from infinitensor.ops.backend.mkl import find_mkl
+from infinitensor.ops.backend.mkl import begin_loading, find_mkl, mkl_file
+from infinitensor.ops.backend.torch_loading import is_of_user
 from infinitensor.ops.signal.long_fft import rows_for
 from infinitensor.threads import number_address, share_address
 
@@ -80,6 +83,48 @@ def find_library() -> Functions | None:
         function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64]
         function.restype = ctypes.c_int64
     return Functions(mkl, ours)
+
+
+FIRST_WORK = 1 << 26
+"""Points of lines, times the logarithm of their length, that NumPy transforms in 0.1 to 0.2 s: as
+long as a program may take before it waits for MKL. To load it takes 0.3 to 0.8 s."""
+ROUGH = 8
+"""How much longer NumPy takes where the length has a large prime factor."""
+
+
+class First:
+    """The first transforms of this process, which NumPy makes."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.work = 0
+        self.n_made = 0
+
+
+first = First()
+
+
+def is_numpys(n_points: int, n: int) -> bool:
+    """Whether NumPy makes a transform of so many points in lines of n, for it is among the first of
+    this process: MKL is loaded meanwhile.
+
+    That depends on what was transformed before, never on when MKL is there: so do the last bits.
+    """
+    if first.work > FIRST_WORK or lane.is_worker or mkl_file() is None or is_of_user():
+        return False
+    begin_loading()
+    with first.lock:
+        first.work += n_points * n.bit_length() * (1 if is_smooth(n) else ROUGH)
+        first.n_made += first.work <= FIRST_WORK
+        return first.work <= FIRST_WORK
+
+
+def is_smooth(n: int) -> bool:
+    """Whether n has only the small prime factors that a transform is split by."""
+    for prime in (2, 3, 5, 7, 11, 13):
+        while n % prime == 0:
+            n //= prime
+    return n == 1
 
 
 # --- plans ------------------------------------------------------------------------------------
