@@ -10,8 +10,18 @@
    enough registers. */
 enum { CHUNK = 16, CHUNK_AFTER = 8 };
 
+/* Lines at a time: as many as there are registers for. An addition of floats takes as long as four of integers. */
+enum { SINGLE = IS_FLOAT && sizeof(T) == 4, LINES = SINGLE ? 4 : 2, CHUNK_OF_LINES = SINGLE ? CHUNK_AFTER : CHUNK };
+
 INLINE T scan_chunk(const T *x, const int m, T sum, const T *before, T *out) {
     T sums[CHUNK];
+    if (!IS_FLOAT) {
+        for (int i = 0; i < m; i++) {
+            sum += x[i];
+            out[i] = before ? *before + sum : sum;
+        }
+        return sum;
+    }
     for (int i = 0; i < m; i++) sums[i] = sum += x[i];
     for (int i = 0; i < m; i++) out[i] = before ? *before + sums[i] : sums[i];
     return sum;
@@ -28,7 +38,7 @@ static __attribute__((noinline)) T scan_rest(const T *x, int m, T sum, const T *
 
 /* k lines, the next one `step` elements on; their totals into `ends`, unless it is NULL. */
 INLINE void scan_lines(const T *x, int k, int64_t step, int64_t n, const T *carry, const int m, T *out, T *ends) {
-    T sum[2];
+    T sum[LINES];
     int64_t i = n < m ? n : m; /* chunks begin where cache lines do */
     for (int j = 0; j < k; j++) {
         const T *before = carry ? carry + j : 0;
@@ -65,6 +75,8 @@ INLINE void scan_all_lines(const T *x, int64_t n_lines, int64_t n, const T *carr
     int64_t line = 0;
     for (; n < SHORT_LINE && line + LINES_TOGETHER <= n_lines; line += LINES_TOGETHER)
         scan_short_lines(x + line * n, n, carry ? carry + line : 0, out + line * n);
+    for (; line + LINES <= n_lines; line += LINES)
+        scan_lines(x + line * n, LINES, n, n, carry ? carry + line : 0, CHUNK_OF_LINES < m ? CHUNK_OF_LINES : m, out + line * n, 0);
     for (; line + 2 <= n_lines; line += 2) scan_lines(x + line * n, 2, n, n, carry ? carry + line : 0, m, out + line * n, 0);
     if (line < n_lines) scan_lines(x + line * n, 1, n, n, carry ? carry + line : 0, m, out + line * n, 0);
 }

@@ -109,9 +109,19 @@ def _scan_shared(x: Any, out: Any, axis: int, n_threads: int) -> None:
 
 
 def running_sums(a: np.ndarray, axis: int) -> np.ndarray:
-    """The running sums of an array along an axis, at once and uncut."""
-    out = np.empty(a.shape, scan_dtype(a.dtype, None))
-    _scanned(np, a, out, axis % a.ndim, "add")
+    """The running sums of an array along an axis, at once and uncut.
+
+    Few are a loop in place, without what many are looked at for.
+    """
+    dtype, axis = scan_dtype(a.dtype, None), axis % a.ndim
+    if a.size < 2 * SHARED_ELEMENTS and dtype.kind in "if":
+        scan = loop("scan", "scan", dtype)
+        if scan is not None:
+            out = a.astype(dtype, "C")
+            scan(out, *_around(a.shape, axis), None, out)
+            return out
+    out = np.empty(a.shape, dtype)
+    _scanned(np, a, out, axis, "add")
     return out
 
 
