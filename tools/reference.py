@@ -120,6 +120,8 @@ STATS = {
     "one beside torch (its wheels for x86); counted for the whole process.",
     "products_by_mkl": "Products of matrices by MKL, which torch's file for x86 has: shapes that "
     "were multiplied often, where it gives the same bits; counted for the whole process.",
+    "transforms_before_mkl": "Fourier transforms that NumPy made, for they were the first of the "
+    "process, while a thread loaded MKL; counted for the whole process.",
     "not_compiled": "{C file of ours: why it could not be compiled}; what it does is done in "
     "Python, which takes microseconds more for each call. Empty where it was built with the "
     "package, where there is a compiler with the headers of Python and NumPy, and with "

@@ -77,7 +77,12 @@ def _large(rng: Any) -> dict[str, list[Any]]:
         "_join_parts": [(line, line[:2], 4096), (line.astype("f2"), line[:1].astype("f2"), N)],
         "_searchsorted": [(np.sort(line), x), (np.sort(line), x.astype("f4").T)],
         "_scan_axis": [(x, 0, "add", np.dtype("f8")), (x, 1, "multiply", np.dtype("c16"))],
-        "_scan_lines": [(line, 4096, 2), (line.astype("f4"), 512, 1), (x, 16, 1)],
+        "_scan_lines": [
+            (line, 0, 4096, 2),
+            (line.astype("f4"), 0, 512, 1),
+            (x, 1, 16, 1),
+            (x, 0, 16, 1),
+        ],
         "_scan_totals": [(line, 0, "add", np.dtype("f8"), 4096)],
         "_scan_from": [(line, line[:20], 0, "add", np.dtype("f8"), 4096)],
         "_reduceat": [

@@ -145,6 +145,41 @@ def test_long_lines_have_the_bits_of_two_passes_on_any_number_of_threads(
     assert found.tobytes() == apart.tobytes() == again.tobytes()
 
 
+@pytest.mark.skipif(native.compiler() is None, reason="columns are walked tile by tile")
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4"])
+@pytest.mark.parametrize("shape", [(40_000, 1), (33_000, 3), (2, 33_000, 70), (65_537, 33), (0, 9)])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_long_columns_have_the_bits_of_two_passes_on_any_number_of_threads(
+    shape: tuple[int, ...], dtype: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, shape).astype(dtype) / 3
+    x, axis = x.astype(dtype), len(shape) - 2
+    if x.size and dtype[0] == "f":
+        x[..., :9, 0], x[..., -1, -1] = -0.0, np.nan
+    with strict("cpu", 0, workers=workers):
+        given = it.asarray(x)
+        together = it.cumsum(given, axis=axis)
+        assert ("_scan_lines" in str(it.plan(together))) == (x.size > 0)
+        found = together.numpy()
+        again = it.cumsum(given * 1, axis=axis).numpy()  # by tasks of C
+        monkeypatch.setattr(type(namespace), "n_hands", lambda self, n_bytes: 0)
+        apart = it.cumsum(it.asarray(x), axis=axis).numpy()
+    assert found.tobytes() == apart.tobytes() == again.tobytes()
+    wanted = np.cumsum(x, axis)
+    scale = np.nanmax(np.abs(wanted), initial=0)
+    np.testing.assert_allclose(found, wanted, 1e-3, 1e-3 * scale)
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
+def test_columns_of_what_a_program_makes_are_one_task() -> None:
+    x = np.random.default_rng(0).standard_normal((9000, 40))
+    with strict("cpu", 0, workers=2):
+        a = it.asarray(x)
+        made = it.cumsum(a * a, axis=0) * 0.5
+        assert "_scan_axis       1 tasks" in str(it.plan(made))
+        np.testing.assert_array_equal(made.numpy(), np.cumsum(x * x, axis=0) * 0.5)
+
+
 def test_a_line_that_takes_much_of_memory_is_walked_tile_by_tile() -> None:
     with strict("cpu", 0, memory="64MiB"):
         assert "_scan_totals" in str(it.plan(it.cumsum(it.zeros(2_000_000) + 1)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -9,7 +11,11 @@ import numpy as np
 import pytest
 
 import infinitensor as it
+from infinitensor import threads
+from infinitensor.api.functions.namespace import namespace
+from infinitensor.events import lane
 from infinitensor.ops.signal import fft_mkl
+from infinitensor.ops.signal.fft import is_in_pieces
 from infinitensor.ops.signal.fft_mkl import SINGLE, find_library, transform_lines
 
 pytestmark = pytest.mark.skipif(find_library() is None, reason="a torch without MKL")
@@ -116,6 +122,133 @@ def test_one_plan_serves_several_threads() -> None:
         thread.join()
     for x, out in zip(given, made, strict=True):
         np.testing.assert_allclose(out, np.fft.fft(x), 1e-4, 1e-4)
+
+
+# --- long lines -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are taken as matrices however short they are."""
+    monkeypatch.setattr(fft_mkl, "_plans", {})
+    monkeypatch.setattr(fft_mkl, "LONG_LINE_BYTES", 1)
+
+
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(
+    "n", [4, 15, 36, 97, 225, 256, 1001, 31 * 33, 47 * 47, 40 * 1009, 5 * 7013]
+)
+def test_a_line_in_pieces_has_numpys_values(n: int, dtype: str, word: str) -> None:
+    if word == "rfft" and dtype[0] == "c":
+        return
+    length = n // 2 + 1 if word == "irfft" else n
+    for n_lines, norm in ((1, "backward"), (3, "ortho"), (2, "forward")):
+        x = some((n_lines, length), dtype if word != "irfft" else {"f4": "c8"}.get(dtype, "c16"))
+        check(x, word, 1, n, norm)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+@pytest.mark.parametrize("word", WORDS)
+def test_a_long_line_has_the_same_bits_however_many_share_it(
+    word: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 1 << 18
+    x = some((3, n // 2 + 1 if word == "irfft" else n), dtype)
+    x = x.real if word == "rfft" else x.astype({"f4": "c8"}.get(dtype, dtype))
+    makes = getattr(np.fft, word)(x[0])
+    made = []
+    for n_threads in (1, 2, 5):
+        monkeypatch.setattr(threads._n_threads, "value", n_threads)
+        for lines in (x, x[:1]):
+            out = np.empty((len(lines), len(makes)), makes.dtype)
+            assert transform_lines(lines, out, word, 1, n, "backward")
+            made.append(out[:1])
+    assert all(one.tobytes() == made[0].tobytes() for one in made)
+    np.testing.assert_allclose(made[0][0] / n**0.5, makes / n**0.5, 1e-4, 1e-4)
+
+
+@pytest.mark.usefixtures("cut")
+def test_imaginary_parts_at_the_ends_of_half_a_spectrum_do_not_count() -> None:
+    for n in (48, 63, 64, 90, 225):
+        x = some((n // 2 + 1,), "c16") * 1e3
+        check(x, "irfft", 0, n)
+
+
+@pytest.mark.usefixtures("cut")
+def test_nan_and_infinity_spread_over_a_line_in_pieces() -> None:
+    for bad in (np.nan, np.inf):
+        x = some((3, 960), "f4")
+        x[1, 77] = bad
+        out = np.empty((3, 481), "c8")
+        assert transform_lines(x, out, "rfft", 1, 960, "backward")
+        assert not np.isfinite(out[1]).any()
+        np.testing.assert_allclose(out[::2], np.fft.rfft(x[::2]), 1e-4, 1e-4)
+
+
+def test_a_long_line_in_one_memory_is_one_piece() -> None:
+    x = some((1 << 18,), "f4")
+    made = it.fft.rfft(it.asarray(x))
+    assert not is_in_pieces(namespace, len(x), x.dtype)
+    np.testing.assert_allclose(made.numpy(), np.fft.rfft(x), 1e-3, 1e-2)
+
+
+# --- first transforms -------------------------------------------------------------------------
+
+FIRST = """
+import os, sys
+import numpy as np
+import infinitensor as it
+from infinitensor.ops.signal import fft_mkl
+
+x = np.random.default_rng(0).standard_normal((64, 1000))
+before = np.fft.fft2(x).tobytes()
+made = [it.fft.fft2(it.asarray(x)).numpy() for _ in range(2)]
+assert all(one.tobytes() == before for one in made)
+assert it.stats()["transforms_before_mkl"] == 4
+small = it.fft.rfft(it.asarray(x.astype("f2"))).numpy()
+np.testing.assert_allclose(small, np.fft.rfft(x.astype("f2")), 1e-2, 1e-1)
+if not os.fork():
+    os._exit(not np.allclose(it.fft.fft2(it.asarray(x)).numpy(), made[0]))
+assert not os.wait()[1]
+while fft_mkl.first.work <= fft_mkl.FIRST_WORK:
+    it.fft.fft2(it.asarray(x))
+n = it.stats()["transforms_before_mkl"]
+late = it.fft.fft2(it.asarray(x)).numpy()
+np.testing.assert_allclose(late, made[0], 1e-9, 1e-9)
+assert late.tobytes() != before
+assert it.stats(reset=True)["transforms_before_mkl"] == n
+assert it.stats()["transforms_before_mkl"] == 0
+assert "torch" not in sys.modules
+"""
+
+
+def test_the_first_transforms_of_a_process_wait_for_nothing_and_are_numpys() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FIRST], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_which_are_first_depends_on_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    monkeypatch.setattr(fft_mkl, "first", fft_mkl.First())
+    monkeypatch.setattr(fft_mkl, "begin_loading", lambda: begun.append(1))
+    monkeypatch.setattr(fft_mkl, "is_of_user", lambda: False)
+    each = fft_mkl.FIRST_WORK // 20
+    assert [fft_mkl.is_numpys(each, 2) for _ in range(12)] == [True] * 10 + [False] * 2
+    assert len(begun) == 11
+    assert fft_mkl.first.n_made == 10
+    monkeypatch.setattr(fft_mkl, "first", fft_mkl.First())
+    monkeypatch.setattr(lane, "is_worker", True)  # several at a time, in no order
+    assert not fft_mkl.is_numpys(each, 2)
+    monkeypatch.setattr(lane, "is_worker", False)
+    monkeypatch.setattr(fft_mkl, "is_of_user", lambda: True)
+    assert not fft_mkl.is_numpys(each, 2)
+
+
+# --- whole calls ------------------------------------------------------------------------------
 
 
 def test_a_transform_of_medium_size_runs_at_once() -> None:

@@ -27,6 +27,7 @@ from infinitensor.ir import mesh
 from infinitensor.jit import n_compiled_here, n_compiling
 from infinitensor.native import missed, n_begun, not_compiled, not_prebuilt, warn_once
 from infinitensor.ops.backend.blas import n_borrowed, n_by_mkl
+from infinitensor.ops.signal.fft_mkl import first
 from infinitensor.pipeline import has_tiers
 from infinitensor.threads import use_threads
 
@@ -279,6 +280,7 @@ class Session(Recording):
             found["eager_fallbacks"] += missed[0] - self.missed_before
             found["borrowed_products"] = n_borrowed() - self.borrowed_before
             found["products_by_mkl"] = n_by_mkl() - self.by_mkl_before
+            found["transforms_before_mkl"] = first.n_made - self.before_mkl_before
             found["not_compiled"] = dict(not_compiled)
             found["not_prebuilt"] = dict(not_prebuilt)
             found["kernels_compiling"] = n_compiling() + n_begun()
@@ -303,6 +305,7 @@ class Session(Recording):
         self.missed_before = missed[0]
         self.borrowed_before = n_borrowed()
         self.by_mkl_before = n_by_mkl()
+        self.before_mkl_before = first.n_made
         self.compiled_here_before = n_compiled_here()
 
     def _ways_so_far(self) -> dict[str, int]:

@@ -27,7 +27,7 @@ from infinitensor.config import config
 from infinitensor.dtypes import bfloat16
 from infinitensor.ir.op import Spec
 from infinitensor.ops.reduce.histogram import MOST_KEPT_EDGES, bin_kernel, edges_of
-from infinitensor.ops.signal.fft import computed_in, transform_tile
+from infinitensor.ops.signal.fft import computed_in, is_in_pieces, transform_tile
 from infinitensor.ops.signal.fft_mkl import SINGLE
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def transform_now(word: str, args: Any, options: Any) -> Any:
     if type(values) is not np.ndarray:
         return None
     steps = _steps(word, values.shape, values.dtype, args[1:])
-    if steps is None or any([step.n >= 2 * late.namespace.block(step.n) for step in steps]):
+    if steps is None or any([is_in_pieces(late.namespace, s.n, s.made.dtype) for s in steps]):
         return None
     session, limit = x._owner or x._cell.session, config.small_elements
     if values.size > limit or max([step.made.n_elements for step in steps]) > limit:

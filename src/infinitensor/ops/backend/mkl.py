@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from infinitensor.interrupts import without_interrupts
 from infinitensor.ops.backend.torch_loading import wait_for_torch
 
 
@@ -52,4 +55,35 @@ def mkl_file() -> Path | None:
 
 @cache
 def _load(path: Path) -> ctypes.CDLL:
+    load = ctypes.CDLL(None).dlopen  # without Python's lock, which `CDLL` keeps meanwhile
+    load.restype = ctypes.c_void_p
+    load(bytes(path), ctypes.c_int(os.RTLD_NOW))
     return ctypes.CDLL(str(path))
+
+
+_lock = threading.Lock()
+_loading: list[threading.Thread] = []
+
+
+def begin_loading() -> None:
+    """Start to load the file, unless that was done. A process that ends or forks waits for it."""
+    if _loading:
+        return
+    with without_interrupts(), _lock:
+        if not _loading:
+            thread = threading.Thread(target=_load_beside, name="infinitensor-mkl")
+            thread.start()
+            _loading.append(thread)
+
+
+def _load_beside() -> None:
+    with suppress(OSError, AttributeError):  # whoever needs it gets the error
+        find_mkl(waits=True)
+
+
+def _wait() -> None:
+    for thread in _loading:
+        thread.join()
+
+
+os.register_at_fork(before=_wait)  # a child would wait for the loader's lock

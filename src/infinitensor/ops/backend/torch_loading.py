@@ -35,6 +35,11 @@ def is_loading() -> bool:
     return bool(_loading) and _loading[0].is_alive()
 
 
+def is_of_user() -> bool:
+    """Whether torch is there, and not since somebody here asked for it."""
+    return "torch" in sys.modules and not _loading
+
+
 def _load() -> None:
     try:
         import torch

@@ -10,8 +10,18 @@
    enough registers. */
 enum { CHUNK = 16, CHUNK_AFTER = 8 };
 
+/* Lines at a time: as many as there are registers for. An addition of floats takes as long as four of integers. */
+enum { SINGLE = IS_FLOAT && sizeof(T) == 4, LINES = SINGLE ? 4 : 2, CHUNK_OF_LINES = SINGLE ? CHUNK_AFTER : CHUNK };
+
 INLINE T scan_chunk(const T *x, const int m, T sum, const T *before, T *out) {
     T sums[CHUNK];
+    if (!IS_FLOAT) {
+        for (int i = 0; i < m; i++) {
+            sum += x[i];
+            out[i] = before ? *before + sum : sum;
+        }
+        return sum;
+    }
     for (int i = 0; i < m; i++) sums[i] = sum += x[i];
     for (int i = 0; i < m; i++) out[i] = before ? *before + sums[i] : sums[i];
     return sum;
@@ -28,7 +38,7 @@ static __attribute__((noinline)) T scan_rest(const T *x, int m, T sum, const T *
 
 /* k lines, the next one `step` elements on; their totals into `ends`, unless it is NULL. */
 INLINE void scan_lines(const T *x, int k, int64_t step, int64_t n, const T *carry, const int m, T *out, T *ends) {
-    T sum[2];
+    T sum[LINES];
     int64_t i = n < m ? n : m; /* chunks begin where cache lines do */
     for (int j = 0; j < k; j++) {
         const T *before = carry ? carry + j : 0;
@@ -65,6 +75,8 @@ INLINE void scan_all_lines(const T *x, int64_t n_lines, int64_t n, const T *carr
     int64_t line = 0;
     for (; n < SHORT_LINE && line + LINES_TOGETHER <= n_lines; line += LINES_TOGETHER)
         scan_short_lines(x + line * n, n, carry ? carry + line : 0, out + line * n);
+    for (; line + LINES <= n_lines; line += LINES)
+        scan_lines(x + line * n, LINES, n, n, carry ? carry + line : 0, CHUNK_OF_LINES < m ? CHUNK_OF_LINES : m, out + line * n, 0);
     for (; line + 2 <= n_lines; line += 2) scan_lines(x + line * n, 2, n, n, carry ? carry + line : 0, m, out + line * n, 0);
     if (line < n_lines) scan_lines(x + line * n, 1, n, n, carry ? carry + line : 0, m, out + line * n, 0);
 }
@@ -124,6 +136,7 @@ typedef struct {
     const T *x;
     T *out;
     int64_t n_outer, n, n_inner, each, n_parts, n_taken;
+    int64_t block; /* of long lines */
 } Lines;
 
 static void scan_columns(const Lines *lines, int64_t outer, int64_t first, int64_t last) {
@@ -159,7 +172,7 @@ int64_t scan_shared(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, int
     const int64_t n_all = n_inner == 1 ? n_outer : n_inner;
     const int64_t least = n_inner == 1 ? 1 : SIDE_BY_SIDE_BYTES / (int64_t)sizeof(T);
     const int64_t even = n_all / (4 * n_threads), each = even > least ? even : least;
-    Lines lines = {x, out, n_outer, n, n_inner, each, (n_all + each - 1) / each, 0};
+    Lines lines = {x, out, n_outer, n, n_inner, each, (n_all + each - 1) / each, 0, 0};
     if (n) share(scan_parts, &lines, n_threads);
     return 0;
 }
@@ -232,7 +245,46 @@ static void walk_lines(void *given) {
     }
 }
 
-int64_t long_lines(const T *x, int64_t n_lines, int64_t n, int64_t block, int64_t n_threads, T *out) {
+/* Lines side by side: some columns of a matrix at a time, whose sums and what comes before them stay in cache. */
+enum { STRIP = 64, LEAST_STRIP_BYTES = 64 };
+
+static void walk_strip(const Lines *lines, int64_t outer, int64_t first, int64_t last) {
+    const int64_t n_inner = lines->n_inner, n = last - first;
+    const T *row = lines->x + outer * lines->n * n_inner + first;
+    T *to = lines->out + outer * lines->n * n_inner + first, sum[STRIP], carry[STRIP];
+    for (int64_t j = 0; j < n; j++) carry[j] = NOTHING;
+    for (int64_t i = 0; i < lines->n; i += lines->block) {
+        const int64_t end = lines->n - i < lines->block ? lines->n - i : lines->block;
+        for (int64_t k = 0; k < end; k++, row += n_inner, to += n_inner)
+            for (int64_t j = 0; j < n; j++) {
+                sum[j] = k ? sum[j] + row[j] : row[j];
+                to[j] = carry[j] + sum[j];
+            }
+        for (int64_t j = 0; j < n; j++) carry[j] = carry[j] + sum[j];
+    }
+}
+
+static void walk_strips(void *given) {
+    Lines *lines = given;
+    for (;;) {
+        const int64_t part = __atomic_fetch_add(&lines->n_taken, 1, __ATOMIC_RELAXED);
+        if (part >= lines->n_parts * lines->n_outer) return;
+        const int64_t first = part % lines->n_parts * lines->each, last = first + lines->each;
+        walk_strip(lines, part / lines->n_parts, first, last < lines->n_inner ? last : lines->n_inner);
+    }
+}
+
+static int64_t long_columns(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, int64_t block, int64_t n_threads, T *out) {
+    const int64_t least = LEAST_STRIP_BYTES / (int64_t)sizeof(T), even = (n_inner * n_outer + n_threads - 1) / n_threads;
+    const int64_t each = even < least ? least : even < STRIP ? even : STRIP;
+    Lines lines = {x, out, n_outer, n, n_inner, each, (n_inner + each - 1) / each, 0, block};
+    if (n_threads > 1 && lines.n_parts * n_outer > 1) share(walk_strips, &lines, n_threads);
+    else walk_strips(&lines);
+    return 0;
+}
+
+int64_t long_lines(const T *x, int64_t n_lines, int64_t n, int64_t n_inner, int64_t block, int64_t n_threads, T *out) {
+    if (n_inner > 1) return long_columns(x, n_lines, n, n_inner, block, n_threads, out);
     const int64_t fit = (1 << 19) / (int64_t)sizeof(T) / block; /* that stay in a core's cache */
     LongLines all = {.x = x, .out = out, .n_lines = n_lines, .n = n, .block = block};
     all.most = fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
@@ -256,7 +308,7 @@ void scan_called(int64_t n_threads, int64_t n, int64_t n_outer, const int64_t *h
     T *out = (T *)arrays[1];
     const int64_t most = how[0] * how[1] * how[2] / SHARED_ELEMENTS;
     if (n_threads > most) n_threads = most > 1 ? most : 1;
-    if (how[3]) long_lines(x, how[0], how[1], how[3], n_threads, out);
+    if (how[3]) long_lines(x, how[0], how[1], how[2], how[3], n_threads, out);
     else if (n_threads > 1) scan_shared(x, how[0], how[1], how[2], n_threads, out);
     else scan(x, how[0], how[1], how[2], 0, out);
 }

@@ -109,9 +109,19 @@ def _scan_shared(x: Any, out: Any, axis: int, n_threads: int) -> None:
 
 
 def running_sums(a: np.ndarray, axis: int) -> np.ndarray:
-    """The running sums of an array along an axis, at once and uncut."""
-    out = np.empty(a.shape, scan_dtype(a.dtype, None))
-    _scanned(np, a, out, axis % a.ndim, "add")
+    """The running sums of an array along an axis, at once and uncut.
+
+    Few are a loop in place, without what many are looked at for.
+    """
+    dtype, axis = scan_dtype(a.dtype, None), axis % a.ndim
+    if a.size < 2 * SHARED_ELEMENTS and dtype.kind in "if":
+        scan = loop("scan", "scan", dtype)
+        if scan is not None:
+            out = a.astype(dtype, "C")
+            scan(out, *_around(a.shape, axis), None, out)
+            return out
+    out = np.empty(a.shape, dtype)
+    _scanned(np, a, out, axis, "add")
     return out
 
 
@@ -148,9 +158,13 @@ def _scan_oracle(x: Any, axis: int, word: str, dtype: Any) -> Any:
     return getattr(np, word).accumulate(x, axis=axis, dtype=dtype)
 
 
+def _scan_kernel(xp: Any, x: Any, out: Any, axis: int, word: str, behind: bool) -> None:
+    _scanned(xp, x, out, axis, word)
+
+
 @op(
     "mapped",
-    kernel=_scanned,
+    kernel=_scan_kernel,
     moves=True,
     scratch_bytes=lambda ins, outs, params: (
         2 * outs[0].n_elements * outs[0].dtype.itemsize + 2 * ins[0].n_elements * 16
@@ -158,24 +172,27 @@ def _scan_oracle(x: Any, axis: int, word: str, dtype: Any) -> Any:
     cases=_scan_cases,
     oracle=_scan_oracle,
 )
-def _scan_axis(x: Spec, axis: int, word: str, dtype: np.dtype[Any]) -> Call:
-    """The running `word` along an axis that is not cut."""
+def _scan_axis(x: Spec, axis: int, word: str, dtype: np.dtype[Any], behind: bool = False) -> Call:
+    """The running `word` along an axis that is not cut, nor are those `behind` it if said so: in
+    one memory such lines are a loop's, which threads share, and no tile is copied."""
     labels = tuple(range(x.ndim))
-    form = AxisForm(x.shape, (labels,), (labels,), frozenset((axis,)))
-    return call(form, Spec(x.shape, dtype), axis=axis, word=word)
+    uncut = frozenset(labels[axis:] if behind else (axis,))
+    form = AxisForm(x.shape, (labels,), (labels,), uncut)
+    return call(form, Spec(x.shape, dtype), axis=axis, word=word, behind=behind)
 
 
-def _lines_kernel(xp: Any, x: Any, out: Any, block: int, n_threads: int) -> None:
-    walk, n = _loop_over("long_lines", xp, "add", x, out), x.shape[-1]
+def _lines_kernel(xp: Any, x: Any, out: Any, axis: int, block: int, n_threads: int) -> None:
+    walk = _loop_over("long_lines", xp, "add", x, out)
     if walk is not None:
         if x.size:
-            walk(x, x.size // n, n, block, n_threads, out)
+            walk(x, *_around(x.shape, axis), block, n_threads, out)
         return
     before: Any = None
-    for lo in range(0, n, block):
-        part = out[..., lo : lo + block]
-        _scanned(xp, x[..., lo : lo + block], part, x.ndim - 1, "add")
-        total = part[..., -1:] + 0
+    for lo in range(0, x.shape[axis], block):
+        here = along(axis, slice(lo, lo + block))
+        part = out[here]
+        _scanned(xp, x[here], part, axis, "add")
+        total = part[along(axis, slice(part.shape[axis] - 1, None))] + 0
         if before is not None:
             part[...] = before + part
             total = before + total
@@ -187,23 +204,29 @@ def _lines_kernel(xp: Any, x: Any, out: Any, block: int, n_threads: int) -> None
     kernel=_lines_kernel,
     moves=True,
     scratch_bytes=lambda ins, outs, params: (
-        8 * ins[0].dtype.itemsize * prod(ins[0].shape[:-1]) * (params["block"] + 8)
+        8
+        * ins[0].dtype.itemsize
+        * (ins[0].n_elements // max(ins[0].shape[params["axis"]], 1))
+        * (params["block"] + 8)
     ),
     cases=lambda rng: [
-        ((rng.standard_normal(50), 8, 2), {}),
-        ((rng.integers(-9, 9, 32), 8, 3), {}),
-        ((rng.standard_normal((3, 7)).astype("f4"), 8, 1), {}),
-        ((rng.standard_normal((5, 2, 21)), 8, 1), {}),
-        ((rng.standard_normal((3, 40)), 8, 4), {}),
+        ((rng.standard_normal(50), 0, 8, 2), {}),
+        ((rng.integers(-9, 9, 32), 0, 8, 3), {}),
+        ((rng.standard_normal((3, 7)).astype("f4"), 1, 8, 1), {}),
+        ((rng.standard_normal((5, 2, 21)), 2, 8, 1), {}),
+        ((rng.standard_normal((3, 40)), 1, 8, 4), {}),
+        ((rng.standard_normal((40, 3)), 0, 8, 4), {}),
+        ((rng.standard_normal((2, 17, 5)).astype("f4"), 1, 4, 1), {}),
     ],
-    oracle=lambda x, block, n_threads: np.cumsum(x, -1),
+    oracle=lambda x, axis, block, n_threads: np.cumsum(x, axis),
 )
-def _scan_lines(x: Spec, block: int, n_threads: int) -> Call:
-    """The running sums of lines that are not cut; by several threads they are all one task's."""
+def _scan_lines(x: Spec, axis: int, block: int, n_threads: int) -> Call:
+    """The running sums of lines that are not cut, nor what is behind their axis; by several threads
+    they are all one task's."""
     labels = tuple(range(x.ndim))
-    uncut = frozenset(labels if n_threads > 1 else labels[-1:])
+    uncut = frozenset(labels if n_threads > 1 else labels[axis:])
     form = AxisForm(x.shape, (labels,), (labels,), uncut)
-    return call(form, Spec(x.shape, x.dtype), block=block, n_threads=n_threads)
+    return call(form, Spec(x.shape, x.dtype), axis=axis, block=block, n_threads=n_threads)
 
 
 def _totals_need(
@@ -363,13 +386,15 @@ def _accumulate(xp: Any, a: Array, axis: int, word: str, dtype: np.dtype[Any]) -
     if BLOCKS_AT_A_TIME * SHORT_BLOCK_ELEMENTS <= block < n:
         block //= BLOCKS_AT_A_TIME
     if n < 2 * block or is_ordered:
-        return xp._scan_axis(a, axis, word, dtype)
+        behind = word == "add" and xp.n_hands(2 * prod(a.shape) * dtype.itemsize) > 0
+        return xp._scan_axis(a, axis, word, dtype, behind)
     is_word = dtype.kind in "iuf" and dtype.itemsize >= 4
-    if word == "add" and axis == len(a.shape) - 1 and is_word and n < 2 * block * block:
+    if word == "add" and is_word and n < 2 * block * block:
         n_hands = xp.n_hands(2 * prod(a.shape) * dtype.itemsize)
         if n_hands:
             n_threads = n_hands if prod(a.shape[:axis]) < LINES_EACH * n_hands else 1
-            return xp._scan_lines(a if a.dtype == dtype else a.astype(dtype), block, n_threads)
+            lines = a if a.dtype == dtype else a.astype(dtype)
+            return xp._scan_lines(lines, axis, block, n_threads)
     totals = xp._scan_totals(a, axis, word, dtype, block)
     carry = xp._accumulate(totals, axis, word, dtype)
     return xp._scan_from(a, carry, axis, word, dtype, block)

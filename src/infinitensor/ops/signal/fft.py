@@ -1,7 +1,7 @@
 """Fourier transforms along one axis: that axis is not cut, the others are. Several go in turn.
 
-A long line that is the only axis is taken as a matrix (`long_fft.py`); where it cannot be, it is
-one piece: those are the `whole` entries.
+A long line that is the only axis is one piece whose columns and rows threads share (`fft_mkl.py`);
+where that cannot be, the plan takes it as a matrix (`long_fft.py`). One piece: the `whole` entries.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from infinitensor.dtypes import (
 )
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.lazy_torch import torch
+from infinitensor.ops.backend.mkl import mkl_file
 from infinitensor.ops.backend.torch_bridge import tensor_of
 from infinitensor.ops.signal.fft_cuda import transform_into
-from infinitensor.ops.signal.fft_mkl import transform_lines
+from infinitensor.ops.signal.fft_mkl import is_numpys, is_smooth, transform_lines
 from infinitensor.ops.signal.long_fft import long_transform, rows_for
 from infinitensor.ops.table.registry import Array, op, program
 
@@ -57,28 +58,33 @@ def _read_as(word: str, dtype: Any) -> Any:
 
 
 SHORT_LINE, SHORT_ROUGH_LINE = 1 << 12, 1 << 9
-"""Points of one line that NumPy transforms in less time than torch, and 0.1 ms at most: nobody
-waits until the file with MKL is loaded for it. Where the number has a large prime factor NumPy
-makes a convolution of it, in ten times that time."""
+"""Points of one line that NumPy transforms in less time than torch, and 0.1 ms at most: the file
+with MKL is not loaded for it. Where the number has a large prime factor NumPy makes a convolution
+of it, in ten times that time."""
 
 
 @lru_cache(maxsize=1024)
 def _is_short(n: int) -> bool:
-    return n <= SHORT_ROUGH_LINE or (n <= SHORT_LINE and _is_smooth(n))
+    return n <= SHORT_ROUGH_LINE or (n <= SHORT_LINE and is_smooth(n))
 
 
 def transform_tile(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> None:
     """By MKL or, on a CPU without it, by torch, of which many lines at once are several times
-    NumPy's. One line is not, and NumPy writes into `out`. On a GPU: by cuFFT, which torch has.
+    NumPy's. One line is not, and NumPy writes into `out`; it also makes the first transforms of a
+    process. On a GPU: by cuFFT, which torch has.
     """
     if xp is np:
         reads, gives = computed_in(word, x.dtype)
-        is_for_numpy = x.size == x.shape[axis] and out.dtype == gives not in HALVES
-        is_short = is_for_numpy and x.size <= SHORT_LINE and _is_short(n)
-        if not is_short and transform_lines(x.astype(reads, copy=False), out, word, axis, n, norm):
+        is_line = x.size == x.shape[axis] and out.dtype == gives not in HALVES
+        is_short = is_line and x.size <= SHORT_LINE and _is_short(n)
+        n_points = x.size // max(x.shape[axis], 1) * n
+        if is_short or is_numpys(n_points, n):
+            _transform_by_numpy(x.astype(reads, copy=False), out, word, axis, n, norm)
             return
-        if is_for_numpy:
-            getattr(np.fft, word)(x.astype(reads, copy=False), n, axis, norm, out=out)
+        if transform_lines(x.astype(reads, copy=False), out, word, axis, n, norm):
+            return
+        if is_line:
+            _transform_by_numpy(x.astype(reads, copy=False), out, word, axis, n, norm)
             return
         source, target = tensor_of(x, reads), from_numpy(out)
     else:
@@ -89,21 +95,20 @@ def transform_tile(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm
         target.copy_(getattr(torch.fft, word)(source, n=n, dim=axis, norm=norm))
 
 
+def _transform_by_numpy(x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> None:
+    gives = computed_in(word, x.dtype)[1] if word != "irfft" else x.real.dtype
+    made = getattr(np.fft, word)(x, n, axis, norm, out=out if out.dtype == gives else None)
+    if made is not out:
+        out[...] = made
+
+
 def _fft_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Input copies (cast, padded to n), the result, and the plan's own work space."""
     longest = max(ins[0].n_elements, outs[0].n_elements)
     single = computed_in(params["word"], ins[0].dtype)[0] in (float32, complex64)
     n: int = params["n"]
-    work = 4 * n if _is_smooth(n) else 16 * n  # a large prime factor: a convolution of twice n
+    work = 4 * n if is_smooth(n) else 16 * n  # a large prime factor: a convolution of twice n
     return (8 if single else 16) * (3 * longest + work) + 1024
-
-
-def _is_smooth(n: int) -> bool:
-    """Whether n has only the small prime factors that a transform is split by."""
-    for prime in (2, 3, 5, 7, 11, 13):
-        while n % prime == 0:
-            n //= prime
-    return n == 1
 
 
 def _fft_spec(x: Spec, word: str, axis: int, n: int) -> tuple[AxisForm, Spec]:
@@ -212,11 +217,21 @@ def _fft(xp: Any, word: str, a: Any, n: int | None, axis: int, norm: str | None)
     norm = norm or "backward"
     if any(size != 1 for size in others):
         return xp._fft_axis(a, word, axis, n, norm)
-    n_rows = rows_for(n) if n == length >= 2 * xp.block(n) and word != "irfft" else None
+    is_cut = n == length and word != "irfft" and is_in_pieces(xp, n, np.dtype(a.dtype))
+    n_rows = rows_for(n) if is_cut else None
     if n_rows is None:
         return xp._fft_whole(a, word, axis, n, norm)
     made = long_transform(xp, a.reshape(-1), word, n_rows, norm)
     return made.reshape((*a.shape[:axis], made.shape[0], *a.shape[axis + 1 :]))
+
+
+def is_in_pieces(xp: Any, n: int, dtype: np.dtype[Any]) -> bool:
+    """Whether one line is transformed by the columns and rows of a plan (`long_transform`), not by
+    one kernel that threads share."""
+    if n < 2 * xp.block(n):
+        return False
+    n_bytes = 3 * n * computed_in("fft", dtype)[1].itemsize
+    return xp.device_kind() != "cpu" or mkl_file() is None or not xp.n_hands(n_bytes)
 
 
 def _signals(rng: Any) -> list[Any]:
@@ -244,8 +259,9 @@ def fft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None 
     """The discrete Fourier transform along an axis, cut or padded with zeros to `n` points.
 
     Single precision stays single. The axis is not cut, except for a one-dimensional transform of
-    two blocks or more: that takes four passes. Where its length has no fitting divisor, or it is
-    cut or padded, it runs in one piece and counts as a whole op.
+    two blocks or more over several memories, or without MKL: that takes four passes. Else, or where
+    its length has no fitting divisor, or it is cut or padded, it runs in one piece and counts as a
+    whole op; MKL has all cores for a long line.
 
     >>> import infinitensor as it
     >>> it.fft.fft(it.ones(4)).numpy().real.tolist()

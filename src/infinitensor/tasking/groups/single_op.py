@@ -108,9 +108,7 @@ def scan_in_c(lowering: Lowering, node: Node) -> InC | None:
         return None
     if not lowering.target.compiles or (access is not None and access.part):
         return None
-    return scanned(
-        dtype, params.get("axis", len(node.call.outs[0].shape) - 1), params.get("block", 0)
-    )
+    return scanned(dtype, params["axis"], params.get("block", 0))
 
 
 def locator(
