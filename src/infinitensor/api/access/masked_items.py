@@ -23,6 +23,7 @@ from infinitensor.api.eager.changing_places import (
     keep,
     runs_unplanned,
 )
+from infinitensor.api.eager.moved import move
 from infinitensor.api.evaluate.evaluate import evaluate
 from infinitensor.api.record.late import call_op, is_tensor, late, new_tensor
 from infinitensor.api.record.record import wait
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from infinitensor.ir.view import Access
 
 SELECT = "_mask_select"
+MOST_ROW_ELEMENTS = 1 << 18
+"""Elements of a tensor of which rows are selected at once: to copy them takes less than a plan,
+which would read them where they are. (Single elements may go back to where they are from.)"""
 MOST_CALLS = 32
 GATHERED_TIMES = 16
 """Elements for each selected one, from which more than two calls are better gathered."""
@@ -163,25 +167,33 @@ def compute_masks(*given: Any) -> bool:
 def _selected_now(tensor: BaseTensor, mask: BaseTensor) -> Version | None:
     """The elements that a mask selects, now, where both are on the host and shapes change.
 
-    None anywhere else.
+    Or rows of a tensor that is not large; None anywhere else.
     """
     values, where = host_values.values_of(tensor), host_values.values_of(mask)
     if type(values) is not np.ndarray or type(where) is not np.ndarray:
         return None
     session, site = tensor._session, user_site()
     fits = where.ndim and where.shape == values.shape[: where.ndim] and session is mask._session
-    if not fits or not has_changing_shapes(session, values.size, site):
+    if not fits:
+        return None
+
+    def selected_shape() -> tuple[int, ...]:
+        n = numpy_loops.count(where)
+        return (int(np.count_nonzero(where)) if n < 0 else n, *values.shape[where.ndim :])
+
+    def fill(out: np.ndarray) -> None:
+        if not numpy_loops.choose(where, values, out) and not select_into(where, values, out):
+            out[...] = values[where]
+
+    if where.ndim < values.ndim and values.size <= MOST_ROW_ELEMENTS:
+        return move(session, Spec(selected_shape(), values.dtype), SELECT, fill)
+    if not has_changing_shapes(session, values.size, site):
         return None
     with session.guard():
         session.check_open()
         session.ways["changing_shapes"] += 1
-        n = numpy_loops.count(where)
-        shape = (int(np.count_nonzero(where)) if n < 0 else n, *values.shape[where.ndim :])
-        table = blank(session, shape, values.dtype)
-        if not numpy_loops.choose(where, values, table.whole) and not select_into(
-            where, values, table.whole
-        ):
-            table.whole[...] = values[where]
+        table = blank(session, selected_shape(), values.dtype)
+        fill(table.whole)
         return keep(session, table, SELECT, site)
 
 

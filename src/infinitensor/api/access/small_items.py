@@ -135,8 +135,9 @@ def _count_selected(shape: tuple[int, ...], items: list[Any]) -> int:
     rest = 1
     for item in items:
         if type(item) is _ndarray:
-            n = max(n, item.size)
-            axis += item.ndim if item.dtype.kind == "b" else 1
+            is_mask = item.dtype.kind == "b"
+            n = max(n, np.count_nonzero(item) if is_mask else item.size)
+            axis += item.ndim if is_mask else 1
         else:
             rest *= prod(shape[axis : axis + 1]) if type(item) is slice else 1
             axis += 1

@@ -537,14 +537,19 @@ def run_called(
         status.n_done = int(words[N_DONE])
         tick()
 
+    def run_alone() -> None:
+        with np.errstate(all="ignore") if called.is_mixed else nullcontext():
+            given = OVER
+            while (given := functions.alone(at, given, SLICE_NS)) != OVER:
+                if given >= 0 and not attempt(given):
+                    break
+                report_progress()
+
     try:
         if workers is None or status.n_tasks < 2 or workers.n < 2:
-            with np.errstate(all="ignore") if called.is_mixed else nullcontext():
-                given = OVER
-                while (given := functions.alone(at, given, SLICE_NS)) != OVER:
-                    if given >= 0 and not attempt(given):
-                        break
-                    report_progress()
+            run_alone()
+        elif called.is_mixed and status.n_workers == 1:
+            workers.run_here(run_alone)
         elif called.is_mixed:
             handle = workers.team.handle
             following = partial(functions.next_of_python, handle, at)

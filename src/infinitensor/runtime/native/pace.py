@@ -43,6 +43,11 @@ class Pace:
         """Whether how long the next run takes is to be noted."""
         return not self._untimed
 
+    @property
+    def took_ns(self) -> int:
+        """How long a run takes with the number that is quickest."""
+        return self._ns[self._best] or MOST_PACED_NS
+
     def n_threads(self, work_ns: int = MOST_PACED_NS) -> int:
         """How many are to work the next time; all together took so long the last time."""
         self._turn += 1

@@ -101,6 +101,23 @@ class Workers:
         finally:
             del error  # its frames would hold the run
 
+    def run_here(self, job: Callable[[], None]) -> None:
+        """Run `job` in this thread as a worker would, with one core: where nobody else is needed,
+        to wake one takes longer than many programs."""
+        torch = loaded_torch()
+        n_user = None if torch is None else torch.get_num_threads()
+        was_worker, lane.is_worker = lane.is_worker, True
+        n_calm = n_calmed[0]
+        try:
+            if torch is not None and n_user != 1:
+                torch.set_num_threads(1)
+            with np.errstate(all="ignore"):
+                job()
+        finally:
+            lane.is_worker = was_worker
+            if n_user != 1 and (torch is not None or n_calmed[0] != n_calm):
+                _give_back_threads(n_user)
+
     def call_another(self) -> None:
         """Within a job: one more worker begins with it, if any is left."""
         if self._left:

@@ -96,7 +96,7 @@ class Run:
         is_fixed = config.fixed_order and not resumed
         is_paced = not (resumed or is_fixed or status.n_done)
         pace = self._pace(workers.n) if is_paced and workers is not None else None
-        status.n_workers = None if pace is None else pace.n_threads()
+        status.n_workers = None if pace is None else pace.n_threads(pace.took_ns)
         begun = perf_counter_ns()
         if resumed or is_fixed or not self._has_called(workers, tick):
             status.failed.clear()
@@ -137,6 +137,8 @@ class Run:
                     start.replays, self.tiles, self.calls.scalars, status, self.work_through
                 ):
                     self.work_through()
+        elif status.n_workers == 1 and start.lanes is None and is_first:
+            workers.run_here(self.work_through)
         else:
             ready = self.fill(is_fixed, workers.call_another)
             others: list[Callable[[], None]] = []
