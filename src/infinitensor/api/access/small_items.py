@@ -136,7 +136,7 @@ def _count_selected(shape: tuple[int, ...], items: list[Any]) -> int:
     for item in items:
         if type(item) is _ndarray:
             is_mask = item.dtype.kind == "b"
-            n = max(n, np.count_nonzero(item) if is_mask else item.size)
+            n = max(n, int(np.count_nonzero(item)) if is_mask else item.size)
             axis += item.ndim if is_mask else 1
         else:
             rest *= prod(shape[axis : axis + 1]) if type(item) is slice else 1
