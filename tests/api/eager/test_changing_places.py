@@ -199,7 +199,7 @@ def test_few_sizes_that_are_repeated_are_recorded_and_planned() -> None:
         for k in range(len(sizes)):
             run(k)
     assert it.stats()["ways"]["changing_shapes"] > 0
-    for _ in range(changing_places.AT_ONCE + 3):
+    for _ in range(changing_places.TIMES_AT_ONCE + 3):
         for k in range(len(sizes)):
             run(k)
     it.stats(reset=True)
@@ -213,7 +213,7 @@ def test_few_sizes_that_are_repeated_are_recorded_and_planned() -> None:
 def test_many_sizes_stay_at_once_however_often_they_come() -> None:
     a = it.compute(it.asarray(np.random.default_rng(6).random(N + 100)))
     n = changing_places.MOST_SIZES + 2
-    for _ in range(changing_places.AT_ONCE + 2):
+    for _ in range(changing_places.TIMES_AT_ONCE + 2):
         for k in range(n):
             it.compute(a[k:] * 3.0 - 1.0)
     assert misses() == 0

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.view import Access
 
 SELECT = "_mask_select"
-MOST_ROW_ELEMENTS = 1 << 18
+MOST_TABLE_ELEMENTS = 1 << 18
 """Elements of a tensor of which rows are selected at once: to copy them takes less than a plan,
 which would read them where they are. (Single elements may go back to where they are from.)"""
 MOST_CALLS = 32
@@ -185,7 +185,7 @@ def _selected_now(tensor: BaseTensor, mask: BaseTensor) -> Version | None:
         if not numpy_loops.choose(where, values, out) and not select_into(where, values, out):
             out[...] = values[where]
 
-    if where.ndim < values.ndim and values.size <= MOST_ROW_ELEMENTS:
+    if where.ndim < values.ndim and values.size <= MOST_TABLE_ELEMENTS:
         return move(session, Spec(selected_shape(), values.dtype), SELECT, fill)
     if not has_changing_shapes(session, values.size, site):
         return None

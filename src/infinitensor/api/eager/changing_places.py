@@ -36,7 +36,7 @@ LEAF = LEAF_ELEMENTS["cpu"]
 MOST_SIZES = 16
 """Sizes of calls at a place, of more than which none is taken for one that stays: a loop over parts
 of a matrix comes round to the same sizes again, but to hundreds of them."""
-AT_ONCE = 64
+TIMES_AT_ONCE = 64
 """How often it is asked at a place, for each size, whether its calls run at once, until they do no
 more: a call asks once or twice. A plan takes about as long as recorded calls have saved by then."""
 UNROUNDED = ("elementwise", "creation", "update", "gather")
@@ -126,7 +126,7 @@ def _note_size(place: tuple[Any, ...], n_elements: int) -> None:
     sizes[n_elements] = times = sizes.get(n_elements, 0) + 1
     if len(sizes) > MOST_SIZES:  # none of them stays
         settled.difference_update((*place, n) for n in sizes)
-    elif times >= AT_ONCE:
+    elif times >= TIMES_AT_ONCE:
         settled.add((*place, n_elements))
 
 
