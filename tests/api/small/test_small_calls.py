@@ -1,7 +1,7 @@
 """Small calls: NumPy's results and errors; what is in doubt is handed over."""
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -9,6 +9,9 @@ import pytest
 import infinitensor as it
 from infinitensor.api.small import small_calls
 from infinitensor.config import config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture(autouse=True)
@@ -296,6 +299,31 @@ def test_views_made_in_c_are_views_of_the_same_memory() -> None:
     frozen = it.broadcast_to(it.asarray(np.arange(3)), (2, 3))
     with pytest.raises(ValueError, match="read-only"):
         frozen.swapaxes(0, 1)[0, 0] = 1
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "?", "c16", "f2"])
+def test_shapes_that_take_a_copy_are_numpys_at_once(dtype: str) -> None:
+    values = (np.arange(24).reshape(2, 3, 4) % 5).astype(dtype)
+    a = it.asarray(values)
+    changes: tuple[Callable[[Any], Any], ...] = (
+        lambda x: x.T.reshape(-1),
+        lambda x: x.swapaxes(0, 1).reshape(3, -1),
+        lambda x: x[:, ::2].reshape((4, 4)),
+        lambda x: x[::-1, :, 1:3].reshape(12),
+    )
+    for change in changes:
+        before = it.stats()["ways"]["numpy"]
+        made = change(a)
+        assert it.stats()["ways"]["numpy"] == before + 1
+        np.testing.assert_array_equal(made.numpy(), change(values))
+        made[0] = 1
+        np.testing.assert_array_equal(a.numpy(), values)
+    a.swapaxes(0, 1).reshape(3, 1, 2, 4)[0] = 0  # a view, still
+    assert not a.numpy()[:, 0].any()
+    with pytest.raises(ValueError, match="reshape"):
+        a.T.reshape(5, 5)
+    with pytest.raises(ValueError, match="copy"):
+        a.T.reshape(-1, copy=False)
 
 
 @pytest.mark.parametrize("shape", [(5, -1), (-1, -1), (13,)])
