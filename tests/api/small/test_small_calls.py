@@ -301,6 +301,27 @@ def test_views_made_in_c_are_views_of_the_same_memory() -> None:
         frozen.swapaxes(0, 1)[0, 0] = 1
 
 
+@pytest.mark.parametrize("shape", [(3, 4), (5,), (0, 2), (1, 1, 2)], ids=str)
+def test_several_results_are_tensors_of_their_own(shape: tuple[int, ...]) -> None:
+    values = np.arange(np.prod(shape)).reshape(shape) % 3
+    x = it.asarray(values)
+    before = it.stats()["ways"]["numpy"]
+    found = (it.nonzero(x), it.unique(x, return_inverse=True, return_counts=True))
+    assert it.stats()["ways"]["numpy"] == before + 2
+    for made, wanted in zip(
+        found,
+        (np.nonzero(values), np.unique(values, return_inverse=True, return_counts=True)),
+        strict=True,
+    ):
+        assert type(made) is tuple
+        for one, theirs in zip(made, wanted, strict=True):
+            np.testing.assert_array_equal(one.numpy(), theirs)
+            assert one.numpy().flags.c_contiguous
+            one += 1
+            np.testing.assert_array_equal(one.numpy(), theirs + 1)
+    np.testing.assert_array_equal(x.numpy(), values)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i8", "?", "c16", "f2"])
 def test_shapes_that_take_a_copy_are_numpys_at_once(dtype: str) -> None:
     values = (np.arange(24).reshape(2, 3, 4) % 5).astype(dtype)
