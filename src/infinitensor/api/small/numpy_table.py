@@ -243,6 +243,13 @@ def _cumsum(a: Any, axis: Any = None) -> Any:
     return running_sums(a.reshape(-1), 0) if axis is None else running_sums(a, axis)
 
 
+def _cumprod(a: Any, axis: Any = None) -> Any:
+    """`np.cumprod` of what it multiplies in one order, as plans do; of halves they round less."""
+    if a.dtype.char in "eFD":
+        raise ValueError("ours")
+    return np.cumprod(a, axis)
+
+
 def _sort(a: Any, axis: Any = -1) -> Any:
     """`np.sort`; tables as a plan sorts them: on all cores, columns as neighbours."""
     is_plain = type(axis) is int and -a.ndim <= axis < a.ndim and a.dtype.kind in "iuf"
@@ -373,6 +380,7 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "digitize": (np.digitize, None),
     "full_like": (_full_like, None),
     "cumsum": (_cumsum, None),
+    "cumprod": (_cumprod, None),
     "sort": (_sort, None),
     "argsort": (_argsort, None),
     "searchsorted": (np.searchsorted, None),
