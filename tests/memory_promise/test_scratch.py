@@ -190,6 +190,7 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
     """Arguments of tiles of about 1e5 elements."""
     x = rng.standard_normal(SHAPE)
     square = rng.standard_normal((250, 250)) + 250 * np.eye(250)
+    tall = [rng.standard_normal((m, (1 << 14) // m)).astype(d) for m in (300, 4096) for d in "fD"]
     batch = rng.standard_normal((10, 100, 100)) + 100 * np.eye(100)
     numbers = rng.standard_normal((1 << 17) - 1)
     y = x + 1j * x[::-1]
@@ -287,9 +288,9 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         "_slogdet_batch": [(batch,)],
         "_slogdet_whole": [(square,)],
         "_svd_batch": [(batch, True), (batch[:, :30].astype("f4"), False)],
-        "_svd_whole": [(x, False), (x.T, True), (square * 1j, True)],
+        "_svd_whole": [(x, False), (x.T, True), (square * 1j, True), *((a, False) for a in tall)],
         "_svdvals_batch": [(batch,)],
-        "_svdvals_whole": [(x,), (square * 1j,)],
+        "_svdvals_whole": [(x,), (square * 1j,), *((a,) for a in tall)],
         **{
             f"_{word}_{part}": [(a, *more), (a.astype("f4"), *more), (a * 1j, *more)]
             for part, a in (("batch", batch), ("whole", square))

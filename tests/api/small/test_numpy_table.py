@@ -317,3 +317,21 @@ def test_elements_of_a_vector_at_indices_are_numpys(dtype: str, shape: tuple[int
     for wrong in (50, -51):
         with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0"):
             it.compute(x[it.asarray(places * 0 + wrong)] if places.size else x[it.asarray([wrong])])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1", "u4", "i8", "?", "c8"])
+@pytest.mark.parametrize("shape", [(), (0,), (3000,), (60, 70), (3, 4, 5), (2, 0)], ids=str)
+def test_running_products_have_the_bits_of_what_is_not_small(
+    dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = np.asarray(np.random.default_rng(1).uniform(0.6, 1.5, shape) * 2).astype(dtype)
+    for given in (a, a.T, a[..., ::-1] if a.ndim else a):
+        for axis in (None, *range(-a.ndim, a.ndim)):
+            found = []
+            for limit in (65_536, 0):
+                monkeypatch.setattr(config, "small_elements", limit)
+                found.append(it.cumprod(it.asarray(given), axis).numpy())
+            assert found[0].dtype == found[1].dtype
+            assert found[0].tobytes() == found[1].tobytes()
+    with pytest.raises(ValueError, match="axis 9"):
+        it.cumprod(it.asarray(a), 9)

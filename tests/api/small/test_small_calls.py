@@ -1,7 +1,7 @@
 """Small calls: NumPy's results and errors; what is in doubt is handed over."""
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -9,6 +9,9 @@ import pytest
 import infinitensor as it
 from infinitensor.api.small import small_calls
 from infinitensor.config import config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture(autouse=True)
@@ -296,6 +299,52 @@ def test_views_made_in_c_are_views_of_the_same_memory() -> None:
     frozen = it.broadcast_to(it.asarray(np.arange(3)), (2, 3))
     with pytest.raises(ValueError, match="read-only"):
         frozen.swapaxes(0, 1)[0, 0] = 1
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (5,), (0, 2), (1, 1, 2)], ids=str)
+def test_several_results_are_tensors_of_their_own(shape: tuple[int, ...]) -> None:
+    values = np.arange(np.prod(shape)).reshape(shape) % 3
+    x = it.asarray(values)
+    before = it.stats()["ways"]["numpy"]
+    found = (it.nonzero(x), it.unique(x, return_inverse=True, return_counts=True))
+    assert it.stats()["ways"]["numpy"] == before + 2
+    for made, wanted in zip(
+        found,
+        (np.nonzero(values), np.unique(values, return_inverse=True, return_counts=True)),
+        strict=True,
+    ):
+        assert type(made) is tuple
+        for one, theirs in zip(made, wanted, strict=True):
+            np.testing.assert_array_equal(one.numpy(), theirs)
+            assert one.numpy().flags.c_contiguous
+            one += 1
+            np.testing.assert_array_equal(one.numpy(), theirs + 1)
+    np.testing.assert_array_equal(x.numpy(), values)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "?", "c16", "f2"])
+def test_shapes_that_take_a_copy_are_numpys_at_once(dtype: str) -> None:
+    values = (np.arange(24).reshape(2, 3, 4) % 5).astype(dtype)
+    a = it.asarray(values)
+    changes: tuple[Callable[[Any], Any], ...] = (
+        lambda x: x.T.reshape(-1),
+        lambda x: x.swapaxes(0, 1).reshape(3, -1),
+        lambda x: x[:, ::2].reshape((4, 4)),
+        lambda x: x[::-1, :, 1:3].reshape(12),
+    )
+    for change in changes:
+        before = it.stats()["ways"]["numpy"]
+        made = change(a)
+        assert it.stats()["ways"]["numpy"] == before + 1
+        np.testing.assert_array_equal(made.numpy(), change(values))
+        made[0] = 1
+        np.testing.assert_array_equal(a.numpy(), values)
+    a.swapaxes(0, 1).reshape(3, 1, 2, 4)[0] = 0  # a view, still
+    assert not a.numpy()[:, 0].any()
+    with pytest.raises(ValueError, match="reshape"):
+        a.T.reshape(5, 5)
+    with pytest.raises(ValueError, match="copy"):
+        a.T.reshape(-1, copy=False)
 
 
 @pytest.mark.parametrize("shape", [(5, -1), (-1, -1), (13,)])

@@ -109,9 +109,19 @@ def test_small_matrices_are_factored_without_torch() -> None:
     assert done.stdout == "False\n", done.stderr
 
 
-@pytest.mark.parametrize("shape", [(MOST_NUMPYS + 1, 2), (2, 3, 3)])
+@pytest.mark.parametrize("shape", [(MOST_NUMPYS + 1, 65), (2, 3, 3)])
 def test_large_matrices_and_stacks_are_not_left_to_numpy(shape: tuple[int, ...]) -> None:
     assert not by_numpy(np, "svdvals", np.ones(shape), np.empty(2))
+
+
+@pytest.mark.parametrize("shape", [(2000, 4), (4, 2000), (MOST_NUMPYS, MOST_NUMPYS)])
+def test_matrices_of_few_elements_are_left_to_numpy(shape: tuple[int, int]) -> None:
+    out = np.empty(min(shape))
+    assert by_numpy(np, "svdvals", np.ones(shape), out)
+    assert out[0] == pytest.approx(np.sqrt(shape[0] * shape[1]))
+    m, n = max(shape), min(shape)
+    whole = (np.empty((m, m)), np.empty(n), np.empty((n, n)))  # of a tall one these are many
+    assert by_numpy(np, "svd", np.eye(m, n), whole) is (m == n)
 
 
 def test_a_failure_of_numpy_is_raised_as_it_is() -> None:

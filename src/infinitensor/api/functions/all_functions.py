@@ -52,6 +52,7 @@ from infinitensor.api.small import (
     numpy_table,
     small_calls,
     small_einsum,
+    small_moves,
     small_transforms,
 )
 from infinitensor.api.tensor.tensor import Tensor
@@ -104,6 +105,8 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
         name: function if isinstance(function, ufunc) else with_options(name, function)
         for name, function in found.items()
     }
+    for name, small in small_moves.AT_ONCE.items():
+        found[name] = _small_first(found[name], small)
     for name, (like, fits) in numpy_table.NUMPYS_OWN.items():
         if not isinstance(found[name], ufunc):
             function = found[name]

@@ -243,6 +243,13 @@ def _cumsum(a: Any, axis: Any = None) -> Any:
     return running_sums(a.reshape(-1), 0) if axis is None else running_sums(a, axis)
 
 
+def _cumprod(a: Any, axis: Any = None) -> Any:
+    """`np.cumprod` of what it multiplies in one order, as plans do; of halves they round less."""
+    if a.dtype.char in "eFD":
+        raise ValueError("ours")
+    return np.cumprod(a, axis)
+
+
 def _sort(a: Any, axis: Any = -1) -> Any:
     """`np.sort`; tables as a plan sorts them: on all cores, columns as neighbours."""
     is_plain = type(axis) is int and -a.ndim <= axis < a.ndim and a.dtype.kind in "iuf"
@@ -265,8 +272,16 @@ def _argsort(a: Any, axis: Any = -1) -> Any:
     return np.argsort(a, axis, "stable")
 
 
-def _unique(a: Any) -> Any:
-    """`np.unique` by its plain argument: what is sorted, without what is like the one before."""
+def _unique(a: Any, **asked: bool) -> Any:
+    """`np.unique`: what is sorted, without what is like the one before.
+
+    Facts besides only of integers: which of -0.0 and 0.0 is the first is a matter of the sort.
+    """
+    if asked:
+        if a.dtype.kind not in "biu":
+            raise ValueError("ours")
+        unique: Any = np.unique
+        return unique(a, **asked)
     values = np.sort(a, axis=None)
     before, after = values[:-1], values[1:]
     is_first = np.ones(values.shape, bool)
@@ -295,6 +310,41 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return np.concatenate((a[(*ahead, slice(cut, n))], a[(*ahead, slice(0, cut))]), axis)
 
 
+def _full_like(a: Any, value: Any) -> Any:
+    """`np.full_like` of a prototype in C order and a real number."""
+    if not a.flags.c_contiguous or type(value) not in (bool, int, float):
+        raise ValueError("ours")
+    return np.full_like(a, value)
+
+
+def _diagflat(a: Any, k: int = 0) -> Any:
+    """`np.diagflat`, which is the square of what it is given."""
+    if (a.size + abs(k)) ** 2 > config.small_elements:
+        raise ValueError("ours")
+    return np.diagflat(a, k)
+
+
+def _diag(a: Any, k: int = 0) -> Any:
+    """`np.diag` of a line; that of a matrix is a view."""
+    if a.ndim != 1:
+        raise ValueError("ours")
+    return _diagflat(a, k)
+
+
+def _compress(condition: Any, a: Any, axis: Any = None) -> Any:
+    """`np.compress` of slices that a mask names."""
+    if condition.dtype != bool or condition.ndim != 1:
+        raise ValueError("ours")
+    return np.compress(condition, a, axis)
+
+
+def _extract(condition: Any, a: Any) -> Any:
+    """`np.extract` by a mask of all elements."""
+    if condition.dtype != bool or condition.shape != a.shape:
+        raise ValueError("ours")
+    return np.extract(condition, a)
+
+
 def _like(like: Callable[..., Any]) -> Callable[..., Any]:
     """A function of a prototype in C order: its result is in C order, too."""
 
@@ -321,7 +371,16 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "count_nonzero": (_count_nonzero, None),
     "bincount": (_bincount, counts_fit),
     "nonzero": (np.nonzero, None),
+    "flatnonzero": (np.flatnonzero, None),
+    "argwhere": (np.argwhere, None),
+    "compress": (_compress, None),
+    "extract": (_extract, None),
+    "diag": (_diag, None),
+    "diagflat": (_diagflat, None),
+    "digitize": (np.digitize, None),
+    "full_like": (_full_like, None),
     "cumsum": (_cumsum, None),
+    "cumprod": (_cumprod, None),
     "sort": (_sort, None),
     "argsort": (_argsort, None),
     "searchsorted": (np.searchsorted, None),

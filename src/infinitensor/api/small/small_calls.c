@@ -364,6 +364,27 @@ static PyObject *by_loops(PyObject *like, PyObject *fits, PyObject *const *given
     return made || PyErr_Occurred() ? made : looped(like, given, n);
 }
 
+/* A result (stolen) as a tensor of its own, in C order; NULL, without an error, where it is no array or scalar. */
+static PyObject *owned(PyObject *made, PyObject *session) {
+    if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
+        Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
+    if (made && size_of(made) < 0) Py_CLEAR(made);
+    return wrapped(made, session, NULL, NULL);
+}
+
+/* Several results likewise: a tuple of tensors. */
+static PyObject *all_owned(PyObject *several, PyObject *session) {
+    PyObject *found = PyTuple_New(PyTuple_GET_SIZE(several));
+    for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(several); i++) {
+        PyObject *one = PyTuple_GET_ITEM(several, i);
+        Py_INCREF(one);
+        one = owned(one, session);
+        if (one) PyTuple_SET_ITEM(found, i, one);
+        else Py_CLEAR(found);
+    }
+    return found;
+}
+
 enum { MOST_GIVEN = 4, MOST_NAMED = 4 };
 
 /* A function of NumPy's of few arguments, and of plain options, that has a small result; NULL as above. */
@@ -405,11 +426,10 @@ static PyObject *called(PyObject *like, PyObject *fits, Given all) {
     Py_INCREF(session);
     PyObject *made = first ? by_loops(like, fits, given, n, is_alike ? PyArray_SIZE(first) : 0) : NULL;
     if (!made && !is_ours && !PyErr_Occurred()) made = called_quietly(like, given, all);
-    if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
-        Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
-    if (made && (size_of(made) < 0 || count(session, NUMPY))) Py_CLEAR(made);
     for (Py_ssize_t i = 0; i < n; i++) Py_DECREF(given[i]);
-    made = wrapped(made, session, NULL, NULL);
+    if (made && PyTuple_CheckExact(made)) Py_SETREF(made, all_owned(made, session));
+    else made = owned(made, session);
+    if (made && count(session, NUMPY)) Py_CLEAR(made);
     Py_DECREF(session);
     return made;
 }
@@ -434,13 +454,9 @@ static PyObject *reduced(PyObject *how, Given all) {
     PyObject *x = operand(all.items[0], &session, limit);
     if (!x || !PyArray_CheckExact(x)) return NULL;
     Py_INCREF(x), Py_INCREF(session);
-    PyObject *made = folded(how, (PyArrayObject *)x, axis, keepdims);
-    if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
-        Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
-    if (made && (size_of(made) < 0 || count(session, NUMPY))) Py_CLEAR(made);
-    Py_DECREF(x);
-    made = wrapped(made, session, NULL, NULL);
-    Py_DECREF(session);
+    PyObject *made = owned(folded(how, (PyArrayObject *)x, axis, keepdims), session);
+    if (made && count(session, NUMPY)) Py_CLEAR(made);
+    Py_DECREF(x), Py_DECREF(session);
     return made;
 }
 

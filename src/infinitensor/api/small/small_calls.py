@@ -168,6 +168,22 @@ def copy_small(tensor: AnyTensor, dtype: Any = None) -> AnyTensor | None:
     return small_tensor(session, quietly(values.astype, dtype, "C"))  # type: ignore[no-any-return]
 
 
+def reshape_copied(tensor: BaseTensor, shape: Any) -> Any:
+    """A small tensor in another shape that takes a copy; None: a view does, or it is not small."""
+    values = None if tensor._is_value else near(tensor)
+    if values is None or not values.size or not config.small_elements:
+        return None
+    try:
+        made = values.reshape(shape)
+    except Exception:  # ours has the better words
+        return None
+    if np.may_share_memory(made, values):
+        return None
+    session = tensor._owner or tensor._cell.session
+    session.ways["numpy"] += 1
+    return own(session, made)
+
+
 # --- in place ---------------------------------------------------------------------------------
 
 

@@ -391,6 +391,8 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
             return memory_order.reshaped(self, tuple(length(n) for n in wanted), order, copy)
         if not copy:
             found = small_items.viewed(self, _reshaped, wanted)
+            if found is None and copy is None:
+                found = small_calls.reshape_copied(self, wanted)
             if found is not None:
                 return found
         return views.reshape(self, tuple(length(n) for n in wanted), copy)

@@ -14,7 +14,6 @@ from numpy.lib import NumpyVersion
 from infinitensor.lazy_torch import torch
 from infinitensor.ops.linalg.factor import reduced_qr
 from infinitensor.ops.linalg.triangles import (
-    MOST_NUMPYS,
     LinAlgError,
     adjoint,
     block_fits,
@@ -23,6 +22,7 @@ from infinitensor.ops.linalg.triangles import (
     complex_of,
     converging,
     fill,
+    is_numpys,
     is_one,
     linalg,
     linalg_dtype,
@@ -57,7 +57,7 @@ def _work_bytes(ins: Any, outs: Any, params: Any) -> int:
     k = min(m, n)
     item = linalg_dtype(ins[0].dtype).itemsize
     work = 4 * k * k + m * n if any(spec.ndim == ins[0].ndim for spec in outs) else m * n
-    if max(m, n) <= MOST_NUMPYS:
+    if is_numpys(*(spec.shape for spec in (*ins, *outs))):
         work += m * n
         item = max(item, 8 if linalg_dtype(ins[0].dtype).kind == "f" else 16)
     given = item * (2 * ins[0].n_elements + work + 130 * (m + n))

@@ -101,12 +101,22 @@ def fill(xp: Any, outs: Any, found: Any) -> None:
 MOST_NUMPYS = 256
 """The longer side of a matrix up to which NumPy factors it: torch takes a third to all of the time,
 and seconds to be imported first."""
+FEW_NUMPYS = 1 << 14
+"""Elements up to which NumPy factors a longer one too, such as a fit's: torch takes no less."""
+
+
+def is_numpys(*shapes: Sequence[int], most: int = MOST_NUMPYS) -> bool:
+    """Whether a matrix and its factors, by their last two axes, are small enough for NumPy."""
+    return all(
+        [max(shape[-2:], default=1) <= most or prod(shape[-2:]) <= FEW_NUMPYS for shape in shapes]
+    )
 
 
 def by_numpy(xp: Any, name: str, a: Any, out: Any, most: int = MOST_NUMPYS, **options: Any) -> bool:
-    """Whether NumPy's `linalg.name` of one small matrix has been put into `out`: by the shape of
-    the matrix alone, so that bits are the same on every run."""
-    if xp is not np or a.ndim != 2 or max(a.shape) > most:
+    """Whether NumPy's `linalg.name` of one small matrix has been put into `out`: by the shapes of
+    it and its factors alone, so that bits are the same on every run."""
+    outs = out if isinstance(out, tuple) else (out,)
+    if xp is not np or a.ndim != 2 or not is_numpys(*(x.shape for x in (a, *outs)), most=most):
         return False
     ours = blas.find_library() if config.compile != "never" else None
     matrix = np.asarray(a, linalg_dtype(a.dtype))
@@ -170,7 +180,7 @@ def matrix_scratch(
     NumPy factors (`by_numpy`) its own copies too, which NumPy 2.5 has more of than 2.4."""
     numbers = 2 * sum(spec.n_elements for spec in (*ins, *outs))
     longest = max(max(spec.shape, default=1) for spec in (*ins, *outs))
-    if longest <= most:
+    if is_numpys(*(spec.shape for spec in (*ins, *outs)), most=most):
         numbers *= 2
     widest = max(spec.dtype.itemsize for spec in outs)
     return int(widest) * (numbers + 130 * longest)
