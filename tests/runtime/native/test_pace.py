@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -101,3 +102,34 @@ def test_a_program_of_python_tasks_is_paced_and_right() -> None:
         x = it.compute(it.asarray(values))
         for _ in range(30):
             np.testing.assert_allclose(it.fft.fft(x).numpy(), np.fft.fft(values))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_what_one_thread_is_quickest_for_runs_in_the_thread_that_asks(
+    n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is woken for it; the values are those of workers."""
+    ran_in: set[str] = set()
+
+    def doubled(tile: np.ndarray) -> np.ndarray:
+        ran_in.add(threading.current_thread().name)
+        return tile * 2
+
+    monkeypatch.setattr(Pace, "n_threads", lambda self, work_ns=0: n_threads)
+    values = np.random.default_rng(0).random((640, 33))
+    with strict("cpu", 99, workers=4):
+        it.config.inline_elements = 0
+        x = it.compute(it.asarray(values))
+        for _ in range(3):
+            found = it.map_tiles(doubled, x, form="nd->nd") + 1
+            np.testing.assert_array_equal(found.numpy(), values * 2 + 1)
+    assert ran_in
+    assert (ran_in == {threading.current_thread().name}) == (n_threads == 1)
+
+
+def test_how_long_a_run_takes_is_known_once_it_is_believed() -> None:
+    found = Pace(2, 2)
+    assert found.took_ns == pace.MOST_PACED_NS
+    for _ in range(pace.TRIES):
+        found.note(2, 300_000)
+    assert found.took_ns == 300_000

@@ -12,6 +12,7 @@ import types
 import pytest
 import torch
 
+from infinitensor.events import lane
 from infinitensor.runtime import Workers
 
 
@@ -59,6 +60,31 @@ def test_a_run_wakes_those_it_needs_and_those_they_call() -> None:
             workers.run(lonely, no_tick, [lonely], n_first=2)
             assert sorted(ran) == ["infinitensor-0", "infinitensor-1", "infinitensor-4"]
     finally:
+        workers.close()
+
+
+def test_a_job_may_run_in_the_thread_that_asks_as_in_a_worker() -> None:
+    """With one core for each op, and the user's number of threads back after it, whatever comes."""
+    workers = Workers(2)
+    seen: list[tuple[str, bool, int]] = []
+
+    def job() -> None:
+        seen.append((threading.current_thread().name, lane.is_worker, torch.get_num_threads()))
+        if len(seen) > 1:
+            raise ValueError("the second time")
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        workers.run_here(job)
+        with pytest.raises(ValueError, match="the second time"):
+            workers.run_here(job)
+        assert seen == [(threading.current_thread().name, True, 1)] * 2
+        assert torch.get_num_threads() == 3
+        assert not lane.is_worker
+        assert not workers._threads, "nobody was woken"
+    finally:
+        torch.set_num_threads(before)
         workers.close()
 
 

@@ -137,8 +137,8 @@ class Run:
                     start.replays, self.tiles, self.calls.scalars, status, self.work_through
                 ):
                     self.work_through()
-        elif status.n_workers == 1 and start.lanes is None and is_first:
-            workers.run_here(self.work_through)
+        elif status.n_workers == 1 < workers.n and start.lanes is None and is_first:
+            workers.run_here(self.work_through)  # one of several is quickest: it is over soon
         else:
             ready = self.fill(is_fixed, workers.call_another)
             others: list[Callable[[], None]] = []
