@@ -214,3 +214,21 @@ def test_what_was_built_does_the_work_while_a_compiler_is_at_it(
     finally:
         may_compile.set()
         c_loops._functions.clear()
+
+
+def test_a_library_is_given_what_it_calls_once() -> None:
+    """Later others may be running its functions, which read that."""
+    given: list[str] = []
+
+    class Library:
+        def set_look(self, function: Any) -> None:
+            given.append("look")
+
+        def set_share(self, function: Any) -> None:
+            given.append("share")
+
+    library = Library()
+    for _ in range(3):
+        c_loops._give_callbacks(library, "set_look, set_share")
+    c_loops._give_callbacks(Library(), "set_look")
+    assert given == ["look", "share", "look"]

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import warnings
 from ctypes import CFUNCTYPE, c_double, c_int64, c_void_p
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -95,13 +96,27 @@ def compile_loop(file: str, name: str, dtype: np.dtype[Any]) -> Any:
     text = source_for(file, dtype)
     built = _BUILT.get((file, dtype.str[1:]))
     made = (built and library_meanwhile(text, built)) or library(text)
-    if "set_look" in text:
-        made.set_look(_looking)
-    if "set_share" in text:
-        made.set_share(c_void_p(function_address("share")))
+    _give_callbacks(made, text)
     function = getattr(made, name)
     function.looks = "set_look" in text
     return function
+
+
+_giving = Lock()
+_given: WeakSet[Any] = WeakSet()
+"""Libraries that have what they call."""
+
+
+def _give_callbacks(library: Any, text: str) -> None:
+    """Give a library the functions that it calls, before anybody runs one of its own: once."""
+    with _giving:
+        if library in _given:
+            return
+        if "set_look" in text:
+            library.set_look(_looking)
+        if "set_share" in text:
+            library.set_share(c_void_p(function_address("share")))
+        _given.add(library)
 
 
 LEFT = -(1 << 63)
